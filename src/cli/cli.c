@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs of `box` share. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+int cli_fail(const char *verb, const struct error *err)
+{
+    fprintf(stderr, "box%s%s: %s\n", verb ? " " : "", verb ? verb : "", err->message);
+    if (err->hint[0])
+        fprintf(stderr, "  fix: %s\n", err->hint);
+    return EXIT_BOXD;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `box`, the command line: finds the verb and hands over. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "core/mem.h"
+#include "core/parse.h"
+
+#ifndef BOX_VERSION
+#define BOX_VERSION "unreleased"
+#endif
+
+static int run_help(const struct verb *verb, int argc, char **argv);
+static int run_version(const struct verb *verb, int argc, char **argv);
+
+static const struct verb verb_help = {
+    .name = "help",
+    .arguments = "[VERB]",
+    .help = "Say what box can do, or how one verb is used.",
+    .run = run_help,
+};
+
+static const struct verb verb_version = {
+    .name = "version",
+    .arguments = "",
+    .help = "Print the version.",
+    .run = run_version,
+};
+
+static const struct verb *const verbs[] = {&verb_run, &verb_doctor, &verb_help, &verb_version};
+
+/* What people type out of habit, and the verb it means. */
+static const struct {
+    const char *word;
+    const struct verb *verb;
+} spellings[] = {
+    {"--help", &verb_help},
+    {"-h", &verb_help},
+    {"--version", &verb_version},
+    {"-V", &verb_version},
+};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+        if (strcmp(verbs[i]->name, name) == 0)
+            return verbs[i];
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(spellings); i++) {
+        if (strcmp(spellings[i].word, name) == 0)
+            return spellings[i].verb;
+    }
+    return NULL;
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *names[ARRAY_SIZE(verbs)];
+    struct error err = ERROR_INIT;
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        names[i] = verbs[i]->name;
+    const char *near = nearest_word(name, names, ARRAY_SIZE(names));
+    if (near)
+        error_set(&err, ERROR_INVALID, "unknown verb '%.64s'; did you mean box %s?", name, near);
+    else
+        error_set(&err, ERROR_INVALID, "unknown verb '%.64s'; see box help", name);
+    return cli_fail(NULL, &err);
+}
+
+static void list_verbs(void)
+{
+    puts("usage: box VERB [OPTION]... [ARG]...\n\n"
+         "Runs commands in sandboxes of their own.\n");
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        printf("  %-10s%s\n", verbs[i]->name, verbs[i]->help);
+    puts("\nbox help VERB says more; box(1) says all.");
+}
+
+static int run_help(const struct verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    if (argc < 2) {
+        list_verbs();
+        return 0;
+    }
+    const struct verb *about = find_verb(argv[1]);
+    if (!about)
+        return unknown_verb(argv[1]);
+    options_help(about, stdout);
+    return 0;
+}
+
+static int run_version(const struct verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    (void)argc;
+    (void)argv;
+    puts("box " BOX_VERSION);
+    return 0;
+}
+
+/* A descriptor below 3 that is not open would be given to the next file opened, and then be written
+   to as if it were standard output. */
+static void fill_standard_fds(void)
+{
+    for (int fd = 0; fd < 3; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0)
+            _exit(EXIT_BOXD);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    fill_standard_fds();
+    if (argc < 2) {
+        list_verbs();
+        return 0;
+    }
+    const struct verb *verb = find_verb(argv[1]);
+    if (!verb)
+        return unknown_verb(argv[1]);
+    int status = verb->run(verb, argc - 1, argv + 1);
+    /* Output that did not arrive is a failure, whatever came before. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
+        return EXIT_BOXD;
+    return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verbs and their options as tables: parsing, near-misses and help text all come from the same
+ * rows. */
+#pragma once
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/error.h"
+
+struct option {
+    const char *name;  /* the long form, without its dashes */
+    char letter;       /* the short form, or 0 */
+    const char *value; /* what stands for the value in the help; NULL: a switch, takes none */
+    const char *help;
+    /* Notes it in the verb's own structure; `value` is NULL for a switch. */
+    int (*apply)(void *target, const char *value, struct error *err);
+};
+
+struct verb {
+    const char *name;
+    const char *arguments;        /* as the usage line shows them */
+    const char *help;             /* one line */
+    const struct option *options; /* ends with a row that has no name; NULL: none */
+    int (*run)(const struct verb *verb, int argc, char **argv);
+};
+
+enum {
+    OPTIONS_DONE,
+    OPTIONS_HELP, /* --help or -h was met: nothing else counts */
+};
+
+/* Applies the options at the head of argv[1…]; *ret_rest is the index of the first word that is
+   none.
+   "--" ends the options, and so does the first word without a dash. Returns OPTIONS_DONE,
+   OPTIONS_HELP, or -1. */
+int options_parse(const struct verb *verb, int argc, char **argv, void *target, int *ret_rest,
+                  struct error *err);
+
+void options_help(const struct verb *verb, FILE *out);
+
+/* "'of' is unknown; did you mean off?": what to say of a word that is none of `words`. */
+int options_unknown_word(const char *word, const char *const *words, size_t count,
+                         struct error *err);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* box-init, PID 1 of a session: forks a launcher for each lane, answers for denied system calls, opens
+   files, reaps orphans.
+
+   It starts as the sandbox's only process, with no privilege left, three descriptors of its own (see
+   INIT_FD_*) and /dev/null as 0, 1, 2. It sits in one poll() and never blocks elsewhere: while it does
+   not answer, a command that made a denied call waits. When the caller's end of the control socket
+   closes, it exits, and with it everything inside. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/fd.h"
+#include "init/init.h"
+#include "init/messages.h"
+
+/* A lane's filter outlives its launcher for as long as a background process carries it, so a lane that
+   is opened anew may have more than one listener. */
+#define LISTENER_MAX (LANE_MAX * 2)
+
+enum { POLL_CONTROL, POLL_CHILDREN, POLL_LISTENERS };
+
+struct listener {
+    int fd;
+    uint32_t lane;
+};
+
+static struct filter filter;
+static struct listener listeners[LISTENER_MAX];
+static size_t listener_count;
+static struct denied_page *denied;
+
+int filter_load(struct filter *ret, int fd)
+{
+    ssize_t size = pread(fd, ret->code, sizeof ret->code, 0);
+    if (size <= 0 || (size_t)size % sizeof ret->code[0] != 0)
+        return -EINVAL;
+    ret->count = (unsigned short)((size_t)size / sizeof ret->code[0]);
+    return 0;
+}
+
+static int denied_page_make(void)
+{
+    cleanup_close int fd = memfd_create("denied", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, sizeof *denied) < 0)
+        return -1;
+    /* So that the caller can map it without fear of SIGBUS. */
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -1;
+    denied = mmap(NULL, sizeof *denied, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return denied == MAP_FAILED ? -1 : steal_fd(&fd);
+}
+
+/* Forks the launcher of a lane and waits until its filter is on. */
+static int lane_open(uint32_t lane, int *ret_sock, int *ret_pid)
+{
+    int pair[2];
+    int listener_pair[2];
+    char byte;
+    if (listener_count == LISTENER_MAX)
+        return -EAGAIN;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, listener_pair) < 0) {
+        int saved = errno;
+        close(pair[0]);
+        close(pair[1]);
+        return -saved;
+    }
+    int pid = fork();
+    if (pid == 0) {
+        /* The launcher keeps nothing of init's. */
+        int kept = dup2(pair[1], INIT_FD_CONTROL);
+        int kept_listener = dup2(listener_pair[1], INIT_FD_FILTER);
+        syscall(SYS_close_range, INIT_FD_RANGE, ~0U, 0);
+        fcntl(kept, F_SETFD, FD_CLOEXEC);
+        fcntl(kept_listener, F_SETFD, FD_CLOEXEC);
+        munmap(denied, sizeof *denied);
+        launcher_run(&filter, kept, kept_listener);
+    }
+    int errnum = pid < 0 ? errno : 0;
+    close(pair[1]);
+    close(listener_pair[1]);
+    int fd = -1;
+    size_t count = 1;
+    ssize_t n = pid < 0 ? -errnum : fd_receive(listener_pair[0], &byte, 1, &fd, &count, 0);
+    close(listener_pair[0]);
+    if (n != 1 || count != 1) {
+        close(pair[0]);
+        return errnum ? -errnum : -EIO;
+    }
+    listeners[listener_count++] = (struct listener){.fd = fd, .lane = lane};
+    *ret_sock = pair[0];
+    *ret_pid = pid;
+    return 0;
+}
+
+static void handle_lane(uint32_t lane)
+{
+    struct init_lane reply = {.type = INIT_LANE, .lane = lane};
+    int fds[2] = {-1, -1};
+    int pid = 0;
+    int rc = lane_open(lane, &fds[0], &pid);
+    if (rc == 0) {
+        fds[1] = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (fds[1] < 0)
+            rc = -errno;
+    }
+    reply.errnum = -rc;
+    fd_send(INIT_FD_CONTROL, &reply, sizeof reply, fds, rc == 0 ? 2 : 0);
+    fd_clear(&fds[0]);
+    fd_clear(&fds[1]);
+}
+
+static void handle_signal(const struct init_signal *request)
+{
+    /* Never 0 or a negative number: those would mean init's own group, or everybody. */
+    if (request->pid > 1 && request->number > 0 && request->number < NSIG)
+        kill(-request->pid, request->number);
+}
+
+static void handle_request(const union init_request *request)
+{
+    switch (request->type) {
+    case INIT_LANE:
+        handle_lane(request->lane.lane);
+        break;
+    case INIT_SIGNAL:
+        handle_signal(&request->signal);
+        break;
+    case INIT_OPEN:
+        files_open(INIT_FD_CONTROL, &request->open.head, request->open.path);
+        break;
+    case INIT_STATFS:
+        files_statfs(INIT_FD_CONTROL, &request->open.head, request->open.path);
+        break;
+    }
+}
+
+/* One notification: note the call's number, then refuse it. The order matters: the bit must be there
+   before the command can go on and exit. */
+static void answer_denied(const struct listener *listener)
+{
+    union {
+        struct seccomp_notif notification;
+        char space[512];
+    } in;
+    union {
+        struct seccomp_notif_resp response;
+        char space[512];
+    } out;
+    memset(&in, 0, sizeof in);
+    memset(&out, 0, sizeof out);
+    if (ioctl(listener->fd, SECCOMP_IOCTL_NOTIF_RECV, &in) < 0)
+        return;
+    unsigned number = (unsigned)in.notification.data.nr;
+    if (number < DENIED_WORDS * 64)
+        __atomic_fetch_or(&denied->lanes[listener->lane][number / 64], 1ULL << (number % 64),
+                          __ATOMIC_SEQ_CST);
+    out.response.id = in.notification.id;
+    out.response.error = -EPERM;
+    ioctl(listener->fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
+}
+
+static void serve(int children)
+{
+    struct pollfd polled[POLL_LISTENERS + LISTENER_MAX];
+    static union init_request request;
+    for (;;) {
+        polled[POLL_CONTROL] = (struct pollfd){.fd = INIT_FD_CONTROL, .events = POLLIN};
+        polled[POLL_CHILDREN] = (struct pollfd){.fd = children, .events = POLLIN};
+        size_t count = listener_count;
+        for (size_t i = 0; i < count; i++)
+            polled[POLL_LISTENERS + i] = (struct pollfd){.fd = listeners[i].fd, .events = POLLIN};
+        if (poll(polled, POLL_LISTENERS + count, -1) < 0)
+            continue;
+        if (polled[POLL_CHILDREN].revents) {
+            struct signalfd_siginfo info;
+            if (read(children, &info, sizeof info) < 0 && errno != EAGAIN)
+                _exit(1);
+            while (waitpid(-1, NULL, WNOHANG) > 0)
+                ;
+        }
+        /* From the last, so that closing one does not move those still to be looked at. */
+        for (size_t i = count; i-- > 0;) {
+            short events = polled[POLL_LISTENERS + i].revents;
+            if (events & POLLIN) {
+                answer_denied(&listeners[i]);
+            } else if (events) { /* nobody carries this filter any more */
+                close(listeners[i].fd);
+                listeners[i] = listeners[--listener_count];
+            }
+        }
+        if (polled[POLL_CONTROL].revents) {
+            ssize_t size = fd_receive(INIT_FD_CONTROL, &request, sizeof request, NULL, NULL, 0);
+            if (size == 0 || (size < 0 && size != -EMSGSIZE))
+                return;
+            if (size > 0 && init_request_valid(&request, (size_t)size))
+                handle_request(&request);
+        }
+    }
+}
+
+int main(void)
+{
+    struct init_ready ready = {.type = INIT_READY};
+    sigset_t all;
+    int fds[2];
+    int pid;
+    /* Nobody inside may look into this process or borrow its descriptors. */
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NAME, "box-init");
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    int children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (children < 0 || filter_load(&filter, INIT_FD_FILTER) < 0)
+        return 1;
+    close(INIT_FD_FILTER);
+    fds[1] = denied_page_make();
+    if (fds[1] < 0 || lane_open(0, &fds[0], &pid) < 0)
+        return 1;
+    if (fd_send(INIT_FD_CONTROL, &ready, sizeof ready, fds, 2) < 0)
+        return 1;
+    close(fds[0]);
+    close(fds[1]);
+    serve(children);
+    return 0;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where version 2 lets us make groups, and making that place ready.
+
+   Three ways, tried in this order; looking changes nothing, cgroup_v2_prepare() does, at the first
+   session:
+
+     unit    this process is in a unit that systemd delegated (a service with Delegate=yes, or the
+   scope of an earlier `box`): sessions are groups below the unit's top     the top of the mount is
+   writable (root, or a container with cgroups of its own): sessions are below a group `boxd` there
+     scope   a user with a systemd user manager: that is asked for a scope, then as with a unit
+
+   A group that passes controllers on must have no members of its own (the machine's real top
+   excepted). So the members of the unit, or of a container's top, are moved to a group `supervisor`
+   below it: they are ourselves and our own, and all their limits still hold. */
+#include "sandbox/cgroup-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "core/fd.h"
+
+#define CONTROLLERS (CGROUP_HAS_MEMORY | CGROUP_HAS_PIDS | CGROUP_HAS_CPU)
+#define TOP_GROUP   "boxd"
+
+/* Sessions and their lanes, and no more: nobody else is to make groups here. */
+#define MAX_DEPTH       "2"
+#define MAX_DESCENDANTS "65536"
+
+static unsigned read_controllers(int dir, const char *file)
+{
+    char text[512];
+    ssize_t size = fd_read_file(dir, file, text, sizeof text);
+    return size < 0 ? 0 : cgroup_parse_controllers(text, (size_t)size) & CONTROLLERS;
+}
+
+static int check_writable(int dir)
+{
+    static const char *const files[] = {".", "cgroup.procs", "cgroup.subtree_control"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (faccessat(dir, files[i], W_OK, AT_EACCESS) < 0)
+            return -errno;
+    return 0;
+}
+
+/* --- looking --- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text);
+    size_t end_length = strlen(end);
+    return length > end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static bool is_marked(const char *dir)
+{
+    static const char *const names[] = {"trusted.delegate", "user.delegate"};
+    char value[2];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getxattr(dir, names[i], value, sizeof value) == 1 && value[0] == '1')
+            return true;
+    return false;
+}
+
+/* systemd marks delegated units since 251, but its user manager does not always; a user's service
+   that runs us is taken to be meant for it. A scope is not: that may be a whole desktop session's.
+ */
+static bool is_delegated(const char *unit)
+{
+    struct stat info;
+    if (is_marked(unit))
+        return true;
+    return geteuid() != 0 && ends_with(unit, ".service") && stat(unit, &info) == 0 &&
+           info.st_uid == geteuid();
+}
+
+/* The delegated unit this process is in: its group, or the one above if its group is no unit itself
+   (`supervisor` after an earlier start, or a DelegateSubgroup=). */
+static bool find_unit(const char *own, size_t top_length, char ret[PATH_MAX])
+{
+    snprintf(ret, PATH_MAX, "%s", own);
+    if (strlen(own) == top_length)
+        return false;
+    char *slash = strrchr(ret, '/');
+    if (ends_with(own, ".service") || ends_with(own, ".scope"))
+        return cgroup_is_scope(slash + 1) || is_delegated(ret);
+    bool ours = strcmp(slash + 1, CGROUP_SUPERVISOR) == 0;
+    *slash = '\0';
+    if (strlen(ret) <= top_length || !(ends_with(ret, ".service") || ends_with(ret, ".scope")))
+        return false;
+    return ours || is_marked(ret);
+}
+
+static void explain_missing(struct cgroup_root *root)
+{
+    static const char delegate[] = "sudo mkdir -p /etc/systemd/system/user@.service.d && "
+                                   "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | "
+                                   "sudo tee /etc/systemd/system/user@.service.d/delegate.conf && "
+                                   "sudo systemctl daemon-reload, then log in again";
+    static const char boot[] = "boot with the kernel argument cgroup_enable=memory, without "
+                               "cgroup_disable=; in a container, have its controllers passed on";
+    if ((root->controllers & CONTROLLERS) == CONTROLLERS)
+        return;
+    cgroup_explain(root, root->v2.way == CGROUP_V2_SCOPE ? delegate : boot,
+                   "not all controllers are available here (memory %s, pids %s, cpu %s)",
+                   root->controllers & CGROUP_HAS_MEMORY ? "yes" : "no",
+                   root->controllers & CGROUP_HAS_PIDS ? "yes" : "no",
+                   root->controllers & CGROUP_HAS_CPU ? "yes" : "no");
+}
+
+static bool found(struct cgroup_root *root, enum cgroup_v2_way way, unsigned controllers)
+{
+    root->version = CGROUP_V2;
+    root->ops = &cgroup_v2_ops;
+    root->v2.way = way;
+    root->controllers = controllers;
+    explain_missing(root);
+    return true;
+}
+
+static bool has_members(int dir)
+{
+    char text[32];
+    ssize_t size = fd_read_file(dir, "cgroup.procs", text, sizeof text);
+    return size > 0 || size == -EFBIG;
+}
+
+/* The real top may have members beside groups; a container's may not, and only ours can be moved.
+ */
+static bool find_top(struct cgroup_root *root, int top, bool own_is_top)
+{
+    unsigned available = read_controllers(top, "cgroup.controllers");
+    unsigned enabled = read_controllers(top, "cgroup.subtree_control");
+    bool real = faccessat(top, "cgroup.events", F_OK, 0) < 0;
+    root->v2.top_movable = own_is_top && !real;
+    if ((available & ~enabled) && !real && !own_is_top && has_members(top)) {
+        cgroup_explain(root,
+                       "mkdir -p /sys/fs/cgroup/init && xargs -rn1 < /sys/fs/cgroup/cgroup.procs > "
+                       "/sys/fs/cgroup/init/cgroup.procs",
+                       "processes sit in the container's top control group, so it cannot pass "
+                       "controllers on");
+        return false;
+    }
+    root->v2.top = fcntl(top, F_DUPFD_CLOEXEC, 3);
+    root->v2.base = openat(top, TOP_GROUP, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return found(root, CGROUP_V2_TOP, available);
+}
+
+static bool find_scope(struct cgroup_root *root, const char *top)
+{
+    unsigned uid = geteuid();
+    if (uid == 0 || !cgroup_scope_possible())
+        return false;
+    char *manager = root->v2.scopes;
+    int length =
+        snprintf(manager, PATH_MAX, "%s/user.slice/user-%u.slice/user@%u.service", top, uid, uid);
+    cleanup_close int dir = open(manager, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    unsigned controllers = dir < 0 ? 0 : read_controllers(dir, "cgroup.controllers");
+    snprintf(manager + length, PATH_MAX - (size_t)length, "/app.slice");
+    return found(root, CGROUP_V2_SCOPE, controllers);
+}
+
+static void explain_none(struct cgroup_root *root, const char *top, int errnum)
+{
+    if (geteuid() != 0)
+        cgroup_explain(root,
+                       "sudo loginctl enable-linger $USER && export "
+                       "XDG_RUNTIME_DIR=/run/user/$(id -u), or: sudo box …",
+                       "no control group is delegated to this user, and there is no systemd user "
+                       "manager to ask for one");
+    else if (errnum == EROFS)
+        cgroup_explain(
+            root,
+            "docker run --privileged …, or podman run --security-opt unmask=/sys/fs/cgroup "
+            "-v /sys/fs/cgroup:/sys/fs/cgroup:rw …",
+            "%s is mounted read-only in this container", top);
+    else
+        cgroup_explain(root, "run it in a service with Delegate=yes, or as root of the machine",
+                       "%s is not writable: %s", top, strerror(errnum));
+}
+
+bool cgroup_v2_find(struct cgroup_root *root, const char *own, size_t top_length)
+{
+    char unit[PATH_MAX];
+    char top[PATH_MAX];
+    if (find_unit(own, top_length, unit)) {
+        cleanup_close int dir = open(unit, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (dir >= 0 && check_writable(dir) == 0) {
+            root->v2.base = steal_fd(&dir);
+            return found(root, CGROUP_V2_UNIT,
+                         read_controllers(root->v2.base, "cgroup.controllers"));
+        }
+    }
+    snprintf(top, sizeof top, "%.*s", (int)top_length, own);
+    cleanup_close int dir = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int result = dir < 0 ? -errno : check_writable(dir);
+    if (result == 0)
+        return find_top(root, dir, strlen(own) == top_length);
+    if (find_scope(root, top))
+        return true;
+    explain_none(root, top, -result);
+    return false;
+}
+
+/* --- making ready --- */
+
+static int move_members(int dir, struct error *err)
+{
+    if (mkdirat(dir, CGROUP_SUPERVISOR, 0755) < 0 && errno != EEXIST)
+        return error_errno(err, errno, "cannot make the control group " CGROUP_SUPERVISOR);
+    int result = cgroup_procs_move(dir, CGROUP_SUPERVISOR);
+    if (result < 0)
+        return error_errno(err, -result, "cannot move to the control group " CGROUP_SUPERVISOR);
+    return 0;
+}
+
+static int enable(int dir, const char *text, bool movable, struct error *err)
+{
+    int result = fd_write_file(dir, "cgroup.subtree_control", text);
+    if (result == -EBUSY && movable) {
+        if (move_members(dir, err) < 0)
+            return -1;
+        result = fd_write_file(dir, "cgroup.subtree_control", text);
+    }
+    if (result < 0)
+        return error_errno(err, -result, "cannot enable the control group controllers %s", text);
+    return 0;
+}
+
+/* Passes on what is available. The cpu controller goes by itself: a real-time process anywhere can
+   make the kernel refuse it, and that must not cost the others. */
+static int enable_controllers(struct cgroup_root *root, int dir, bool movable, struct error *err)
+{
+    unsigned available = read_controllers(dir, "cgroup.controllers");
+    unsigned missing = available & ~read_controllers(dir, "cgroup.subtree_control");
+    char text[32];
+    snprintf(text, sizeof text, "%s%s", missing & CGROUP_HAS_MEMORY ? "+memory " : "",
+             missing & CGROUP_HAS_PIDS ? "+pids" : "");
+    if (text[0] && enable(dir, text, movable, err) < 0)
+        return -1;
+    if ((missing & CGROUP_HAS_CPU) && enable(dir, "+cpu", movable, NULL) < 0)
+        available &= ~(unsigned)CGROUP_HAS_CPU;
+    root->controllers = available;
+    return 0;
+}
+
+static int prepare_top(struct cgroup_root *root, struct error *err)
+{
+    struct cgroup_v2 *v2 = &root->v2;
+    if (enable_controllers(root, v2->top, v2->top_movable, err) < 0)
+        return -1;
+    if (v2->base >= 0)
+        return 0;
+    if (mkdirat(v2->top, TOP_GROUP, 0755) < 0 && errno != EEXIST)
+        return error_errno(err, errno, "cannot make the control group " TOP_GROUP);
+    v2->base = openat(v2->top, TOP_GROUP, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (v2->base < 0)
+        return error_errno(err, errno, "cannot open the control group " TOP_GROUP);
+    return 0;
+}
+
+static int prepare_scope(struct cgroup_root *root, struct error *err)
+{
+    char own[PATH_MAX];
+    size_t top;
+    if (cgroup_scope_enter(err) < 0)
+        return -1;
+    int result = cgroup_v2_own(own, &top);
+    if (result < 0)
+        return error_errno(err, -result, "cannot find the scope that systemd made");
+    if (!ends_with(own, ".scope"))
+        return error_set(err, ERROR_SYSTEM, "systemd made a scope, but this process is in %s", own);
+    root->v2.base = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root->v2.base < 0)
+        return error_errno(err, errno, "cannot open %s", own);
+    return 0;
+}
+
+int cgroup_v2_prepare(struct cgroup_root *root, struct error *err)
+{
+    struct cgroup_v2 *v2 = &root->v2;
+    if (v2->ready)
+        return 0;
+    if (v2->way == CGROUP_V2_TOP && prepare_top(root, err) < 0)
+        return -1;
+    if (v2->way == CGROUP_V2_SCOPE && v2->base < 0 && prepare_scope(root, err) < 0)
+        return -1;
+    if (enable_controllers(root, v2->base, v2->way != CGROUP_V2_TOP, err) < 0)
+        return -1;
+    /* Not allowed where the unit's files are root's; then the delegation bounds us anyway. */
+    fd_write_file(v2->base, "cgroup.max.depth", MAX_DEPTH);
+    fd_write_file(v2->base, "cgroup.max.descendants", MAX_DESCENDANTS);
+    explain_missing(root);
+    v2->ready = true;
+    return 0;
+}

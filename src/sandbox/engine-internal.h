@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the caller's side share. */
+#pragma once
+
+#include "core/mem.h"
+#include "sandbox/engine.h"
+
+enum lane_state {
+    LANE_CLOSED,
+    LANE_IDLE,
+    LANE_BUSY,
+    LANE_LINGERING, /* its command ended, but left processes behind */
+};
+
+struct lane {
+    enum lane_state state;
+    int sock;
+    struct cgroup_lane_fds group;
+};
+
+struct session {
+    struct engine *engine;
+    struct session *next;
+    uint32_t number;
+    pid_t host_pid;
+    int control;
+    uint32_t requests;
+    struct denied_page *denied;
+    bool single;
+    bool ended; /* the spawner has said that nothing is left of it */
+    struct strings bounded; /* places with a limit of their own, to look at when a command failed */
+    struct lane lanes[LANE_MAX];
+};
+
+struct engine {
+    int sock;
+    pid_t pid;
+    struct session *sessions;
+};
+
+/* Sends a request (with an encoded spec behind it, for SPAWNER_CREATE) and waits for its reply. */
+int engine_call(struct engine *engine, const void *request, size_t size, const int *pass_fd,
+                struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err);
+/* Takes over the descriptors a reply brought. */
+void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
+                   size_t count);
+/* A lane to run a command in; opens one if none is idle. */
+int session_take_lane(struct session *session, struct error *err);
+void lane_close(struct lane *lane);
+/* The launcher is all that is left in the lane. */
+bool lane_is_empty(const struct lane *lane);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The caller's end of the spawner's socket. */
+#include "sandbox/engine.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "core/fd.h"
+#include "sandbox/engine-internal.h"
+
+int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err)
+{
+    int sock;
+    pid_t pid;
+    if (spawner_fork(config, &sock, &pid, err) < 0)
+        return -1;
+    struct engine *engine = xcalloc(1, sizeof *engine);
+    engine->sock = sock;
+    engine->pid = pid;
+    /* A spec with many mounts is larger than the default buffer takes in one message. */
+    int size = SPEC_WIRE_MAX * 2;
+    setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    *ret = engine;
+    return 0;
+}
+
+void engine_close(struct engine *engine)
+{
+    if (!engine)
+        return;
+    while (engine->sessions)
+        session_destroy(engine->sessions, NULL);
+    close(engine->sock);
+    while (waitpid(engine->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    free(engine);
+}
+
+static int reply_error(const struct spawner_reply *reply, struct error *err)
+{
+    if (!err)
+        return -1;
+    err->code = reply->code < ERROR_CODE_MAX ? (enum error_code)reply->code : ERROR_PROTOCOL;
+    err->errnum = reply->errnum;
+    memcpy(err->message, reply->message, sizeof err->message);
+    memcpy(err->hint, reply->hint, sizeof err->hint);
+    err->message[sizeof err->message - 1] = err->hint[sizeof err->hint - 1] = '\0';
+    return -1;
+}
+
+static void mark_ended(struct engine *engine, uint32_t number)
+{
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        if (session->number == number)
+            session->ended = true;
+    }
+}
+
+int engine_call(struct engine *engine, const void *request, size_t size, const int *pass_fd,
+                struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err)
+{
+    const struct spawner_request *head = request;
+    size_t room = fd_count ? *fd_count : 0;
+    ssize_t n = fd_send(engine->sock, request, size, pass_fd, pass_fd != NULL);
+    if (n < 0)
+        return error_errno(err, (int)-n, "the spawner cannot be reached");
+    for (;;) {
+        size_t count = room;
+        *ret = (struct spawner_reply){0};
+        n = fd_receive(engine->sock, ret, sizeof *ret, ret_fds, &count, 0);
+        if (n <= 0)
+            return error_set(err, ERROR_GONE, "the spawner has ended");
+        if ((size_t)n < offsetof(struct spawner_reply, message))
+            return error_set(err, ERROR_PROTOCOL, "malformed reply of the spawner");
+        if (ret->type == SPAWNER_ENDED) {
+            mark_ended(engine, ret->session);
+            continue;
+        }
+        if (ret->type != SPAWNER_REPLY || ret->request != head->type)
+            return error_set(err, ERROR_PROTOCOL, "unexpected reply of the spawner");
+        if (fd_count)
+            *fd_count = count;
+        return ret->code ? reply_error(ret, err) : 0;
+    }
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native engine as its caller sees it: an engine makes sessions, a session runs commands and opens
+   files. All calls block; a caller with an event loop watches the descriptors instead.
+
+     struct engine *engine;                        engine_open(&engine, &config, &err);
+     struct session *session;                      session_create(engine, &spec, &session, &err);
+     struct command command;                       command_start(session, &request, &command, &err);
+     poll(command_fd(&command)) … then             command_finish(&command, &outcome, &err);
+     session_destroy(session, &err);               engine_close(engine); */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/error.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/protocol.h"
+#include "sandbox/spawner.h"
+#include "sandbox/spec.h"
+
+struct engine;
+struct session;
+
+int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err);
+/* Ends every session that is left, and waits until nothing of them is left either. */
+void engine_close(struct engine *engine);
+
+int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+                   struct error *err);
+/* Frees the session in any case. */
+int session_destroy(struct session *session, struct error *err);
+/* init's process id on the host, for people and tests. */
+pid_t session_host_pid(const struct session *session);
+/* What holds the session's limits; CGROUP_NONE: rlimits only. To be asked before its first command. */
+enum cgroup_version session_cgroup(const struct session *session);
+
+/* INIT_OPEN_* flags; the file is looked up and opened inside, with the sandbox's rights. */
+int session_open(struct session *session, const char *path, uint32_t flags, uint32_t mode,
+                 int *ret_fd, struct error *err);
+struct session_space {
+    uint64_t bytes;
+    uint64_t bytes_free;
+    uint64_t inodes_free; /* UINT64_MAX: not counted */
+};
+int session_space(struct session *session, const char *path, struct session_space *ret,
+                  struct error *err);
+
+/* --- commands ---------------------------------------------------------------------------------- */
+
+struct command_request {
+    char *const *argv;
+    char *const *envp;
+    const char *cwd;
+    bool make_cwd;
+    bool terminal;
+    uint16_t rows;
+    uint16_t columns;
+    int fds[3]; /* stdin, stdout, stderr; not looked at with a terminal. The caller keeps its copies. */
+};
+
+struct command {
+    struct session *session;
+    int lane;
+    int32_t pid;  /* inside */
+    int terminal; /* master of the terminal, or -1 */
+    uint64_t started_ns;
+    struct cgroup_usage before;
+    struct cgroup_usage last; /* when it was killed: its group may be gone afterwards */
+    bool killed;
+};
+
+#define CAUSES(X)                                                                                  \
+    X(EXITED, "exited")                                                                            \
+    X(SIGNAL, "signal")                                                                            \
+    X(TIMEOUT, "timeout")                                                                          \
+    X(OOM, "oom")                                                                                  \
+    X(PIDS_LIMIT, "pids_limit")                                                                    \
+    X(DISK_QUOTA, "disk_quota")                                                                    \
+    X(DENIED_SYSCALL, "denied_syscall")
+
+enum cause {
+#define X(name, text) CAUSE_##name,
+    CAUSES(X)
+#undef X
+    CAUSE_MAX,
+};
+
+const char *cause_name(enum cause cause);
+
+struct outcome {
+    bool timed_out;
+    int exit_code; /* -1: ended by `signal`, or killed */
+    int signal;    /* 0: none */
+    enum cause cause;
+    uint64_t wall_us;
+    uint64_t cpu_us;
+    uint64_t peak_bytes;
+    bool peak_of_tree; /* false: of the largest process only, for want of a cgroup */
+    uint64_t denied[DENIED_WORDS];
+};
+
+/* Fails with ERROR_NOT_FOUND (no such program, no such directory), ERROR_DENIED (not executable), and so on;
+   `err->errnum` is the errno of exec. */
+int command_start(struct session *session, const struct command_request *request,
+                  struct command *ret, struct error *err);
+/* Readable when the command has ended. */
+int command_fd(const struct command *command);
+/* Readable when memory may have run out (call command_check_memory() then), or -1. */
+int command_memory_fd(const struct command *command);
+/* If the kernel killed a process of the command for memory, ends the rest of its tree too. */
+void command_check_memory(struct command *command);
+void command_signal(struct command *command, int number);
+/* The whole tree, whatever it did. Where the session has no cgroup to tell its tree by, the session. */
+void command_kill(struct command *command);
+/* Takes the exit, usage and cause; to be called once, when command_fd() is readable or after
+   command_kill(). The lane is free again afterwards. */
+int command_finish(struct command *command, bool timed_out, struct outcome *ret, struct error *err);

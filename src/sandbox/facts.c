@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine is, as far as a plan depends on it. */
+#include "sandbox/facts.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/fd.h"
+
+/* Directories that hold programs: on a merged-/usr system all but the first are links into it. */
+static const char *const program_dirs[] = {"/usr",   "/bin",   "/sbin",  "/lib",
+                                           "/lib32", "/lib64", "/libx32"};
+
+/* Of the host's /etc: what programs need to run as they do outside, and nothing that tells of the host's
+   users, services or secrets. /etc/ssl/private stays behind its own permissions. */
+static const char *const etc_paths[] = {
+    "/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/localtime",
+    "/etc/mime.types",   "/etc/pki",             "/etc/protocols",   "/etc/services",
+    "/etc/ssl",
+};
+
+/* The JVM's configuration lives in /etc/java-N-openjdk; fonts are asked for by half of all plotting. */
+static const char *const etc_globs[] = {"/etc/java-*", "/etc/fonts"};
+
+/* r: made read-only; f: a file, d: a directory, covered. */
+static const char *const proc_paths[] = {
+    "d/proc/acpi",          "d/proc/asound",      "d/proc/scsi",          "f/proc/interrupts",
+    "f/proc/kallsyms",      "f/proc/kcore",       "f/proc/keys",          "f/proc/latency_stats",
+    "f/proc/sched_debug",   "f/proc/sysrq-trigger", "f/proc/timer_list",  "f/proc/timer_stats",
+    "r/proc/bus",           "r/proc/fs",          "r/proc/irq",           "r/proc/sys",
+};
+
+static void gather_programs(struct facts *facts)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(program_dirs); i++) {
+        struct stat st;
+        char link[PATH_MAX];
+        if (lstat(program_dirs[i], &st) < 0)
+            continue;
+        if (S_ISDIR(st.st_mode)) {
+            strings_add(&facts->root_dirs, program_dirs[i]);
+            continue;
+        }
+        ssize_t length = S_ISLNK(st.st_mode) ? readlink(program_dirs[i], link, sizeof link - 1) : -1;
+        if (length <= 0)
+            continue;
+        link[length] = '\0';
+        strings_take(&facts->root_links, xasprintf("%s=%s", program_dirs[i], link));
+    }
+}
+
+static void gather_etc(struct facts *facts)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(etc_paths); i++) {
+        if (access(etc_paths[i], F_OK) == 0)
+            strings_add(&facts->etc_paths, etc_paths[i]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(etc_globs); i++) {
+        glob_t found = {0};
+        if (glob(etc_globs[i], 0, NULL, &found) == 0) {
+            for (size_t j = 0; j < found.gl_pathc; j++)
+                strings_add(&facts->etc_paths, found.gl_pathv[j]);
+        }
+        globfree(&found);
+    }
+}
+
+/* The first range of /etc/subuid (or subgid) that belongs to the user, by name or number. */
+static struct subid_range gather_subids(const char *file, uid_t uid, const char *name)
+{
+    struct subid_range range = {0};
+    char line[256];
+    FILE *in = fopen(file, "re");
+    if (!in)
+        return range;
+    while (fgets(line, sizeof line, in)) {
+        char *save;
+        char number[16];
+        const char *who = strtok_r(line, ":", &save);
+        const char *first = strtok_r(NULL, ":", &save);
+        const char *count = strtok_r(NULL, ":\n", &save);
+        snprintf(number, sizeof number, "%u", uid);
+        if (!who || !first || !count || (strcmp(who, number) != 0 && strcmp(who, name) != 0))
+            continue;
+        range.first = (uint32_t)strtoul(first, NULL, 10);
+        range.count = (uint32_t)strtoul(count, NULL, 10);
+        break;
+    }
+    fclose(in);
+    return range;
+}
+
+static bool has_tool(const char *name)
+{
+    static const char *const dirs[] = {"/usr/bin", "/bin", "/usr/sbin"};
+    char path[64];
+    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+        snprintf(path, sizeof path, "%s/%s", dirs[i], name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_capability(int capability)
+{
+    char status[8192];
+    if (fd_read_file(AT_FDCWD, "/proc/self/status", status, sizeof status) < 0)
+        return false;
+    const char *line = strstr(status, "CapEff:");
+    return line && (strtoull(line + 7, NULL, 16) >> capability & 1);
+}
+
+static void gather_identity(struct facts *facts)
+{
+    const struct passwd *entry = getpwuid(geteuid());
+    const char *name = entry ? entry->pw_name : "";
+    facts->uid = geteuid();
+    facts->gid = getegid();
+    facts->home = xstrdup(entry && entry->pw_dir[0] == '/' ? entry->pw_dir : "");
+    facts->root = facts->uid == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID);
+    if (facts->root || !has_tool("newuidmap") || !has_tool("newgidmap"))
+        return;
+    facts->subuid = gather_subids("/etc/subuid", facts->uid, name);
+    facts->subgid = gather_subids("/etc/subgid", facts->uid, name);
+}
+
+void facts_gather(struct facts *facts)
+{
+    *facts = (struct facts){0};
+    gather_identity(facts);
+    gather_programs(facts);
+    gather_etc(facts);
+    net_host_resolvers(&facts->net);
+    for (size_t i = 0; i < ARRAY_SIZE(proc_paths); i++) {
+        if (access(proc_paths[i] + 1, F_OK) == 0)
+            strings_add(&facts->proc_paths, proc_paths[i]);
+    }
+}
+
+void facts_release(struct facts *facts)
+{
+    free(facts->home);
+    strings_release(&facts->root_dirs);
+    strings_release(&facts->root_links);
+    strings_release(&facts->etc_paths);
+    strings_release(&facts->proc_paths);
+    *facts = (struct facts){0};
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host paths turned into detached mounts: what was checked is what will be mounted. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "core/fd.h"
+#include "sandbox/idmap.h"
+#include "sandbox/mounts.h"
+#include "sandbox/storage.h"
+#include "sandbox/syscalls.h"
+
+#define PROJECT_FIRST 0x70000000u
+
+/* Where the opened file really is; links in the path have been followed by now. */
+static int check_real_path(int fd, const struct mount_policy *policy, struct error *err)
+{
+    char link[64];
+    char path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0)
+        return error_errno(err, errno, "cannot tell where the source is");
+    path[length] = '\0';
+    return mount_policy_check(policy, path, err);
+}
+
+static int open_source(const struct step *step, const struct mount_policy *policy, struct stat *ret,
+                       struct error *err)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+    cleanup_close int fd = sys_openat2(AT_FDCWD, step->source, &how);
+    if (fd < 0 || fstat(fd, ret) < 0)
+        return error_errno(err, errno, "cannot open '%s'", step->source);
+    if (step->kind == STEP_DEVICE)
+        return steal_fd(&fd);
+    if (!S_ISDIR(ret->st_mode) && !S_ISREG(ret->st_mode))
+        return error_set(err, ERROR_DENIED, "'%s' is neither a directory nor a regular file",
+                         step->source);
+    if (step->checked && check_real_path(fd, policy, err) < 0)
+        return -1;
+    return steal_fd(&fd);
+}
+
+/* The node must be the device it is named after: something else could have been put there. */
+static int check_device(const struct step *step, const struct stat *st, struct error *err)
+{
+    static const struct {
+        const char *path;
+        unsigned major, minor;
+    } known[] = {
+        {"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
+        {"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (strcmp(step->source, known[i].path) == 0 && S_ISCHR(st->st_mode) &&
+            st->st_rdev == makedev(known[i].major, known[i].minor))
+            return 0;
+    }
+    return error_set(err, ERROR_DENIED, "'%s' of the host is not the device of that name",
+                     step->source);
+}
+
+static int map_owner(int tree, const struct step *step, const struct stat *st, uint32_t base,
+                     struct error *err)
+{
+    cleanup_close int namespace = -1;
+    if (idmap_namespace(st->st_uid, st->st_gid, base + BOX_UID, base + BOX_GID, &namespace, err) < 0)
+        return -1;
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)namespace};
+    if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) == 0)
+        return 0;
+    if (!step->writable && errno != EPERM)
+        return 0; /* to be read by whoever may read it */
+    error_errno(err, errno, "the owner of '%s' cannot be mapped into the sandbox", step->source);
+    return error_hint(err, "its file system does not support id-mapped mounts, or is mapped already: "
+                           "mount it read-only, or use a directory on ext4, xfs, btrfs or tmpfs");
+}
+
+/* A project id for the directory, from its inode: the same directory has the same one each time. */
+static int limit_project(int fd, const struct stat *st, const struct plan *plan, struct error *err)
+{
+    struct storage_limit limit = {.bytes = plan->quota_bytes, .inodes = plan->quota_inodes};
+    uint32_t project = PROJECT_FIRST + (uint32_t)(st->st_ino % 0x0fffffffu);
+    cleanup_close int directory = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return error_errno(err, errno, "cannot open the workspace");
+    if (storage_project_set(directory, project, &limit, err) < 0)
+        return error_wrap(err, "workspace quota");
+    return 0;
+}
+
+static int open_tree_of(const struct step *step, const struct plan *plan,
+                        const struct mount_policy *policy, uint32_t base, struct error *err)
+{
+    struct stat st;
+    cleanup_close int fd = open_source(step, policy, &st, err);
+    if (fd < 0)
+        return -1;
+    if (step->kind == STEP_DEVICE && check_device(step, &st, err) < 0)
+        return -1;
+    if (plan->quota_on_mount && strcmp(step->target, SPEC_WORKSPACE) == 0 &&
+        limit_project(fd, &st, plan, err) < 0)
+        return -1;
+    cleanup_close int tree =
+        open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+    if (tree < 0)
+        return error_errno(err, errno, "cannot copy the mount of '%s'", step->source);
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE};
+    if (step->kind == STEP_DEVICE)
+        attr.attr_set |= MOUNT_ATTR_NOEXEC;
+    else
+        attr.attr_set |= MOUNT_ATTR_NODEV | (step->writable ? 0 : MOUNT_ATTR_RDONLY);
+    /* The lower side of an overlay is written to by nobody. */
+    if (step->kind == STEP_OVERLAY)
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
+    if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
+        return error_errno(err, errno, "cannot restrict the mount of '%s'", step->source);
+    if (plan->ids == ID_RANGE && (step->owned || step->kind == STEP_OVERLAY) &&
+        map_owner(tree, step, &st, base, err) < 0)
+        return -1;
+    return steal_fd(&tree);
+}
+
+int mounts_open(const struct plan *plan, const struct mount_policy *policy, uint32_t base,
+                const char *image_directory, int *ret_fds, struct error *err)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        ret_fds[i] = -1;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct step *step = &plan->steps[i];
+        struct storage_limit limit = {.bytes = step->bytes, .inodes = step->inodes};
+        if (step->source)
+            ret_fds[i] = open_tree_of(step, plan, policy, base, err);
+        else if (step->kind == STEP_IMAGE &&
+                 storage_image_mount(image_directory, &limit, base + BOX_UID, base + BOX_GID,
+                                     &ret_fds[i], err) < 0)
+            return error_wrap(err, "workspace with a quota");
+        if (step->source && ret_fds[i] < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void mounts_close(const struct plan *plan, int *fds)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        fd_clear(&fds[i]);
+}

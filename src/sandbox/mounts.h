@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Carrying out the steps of a plan that make the file system.
+
+   Two halves, because they may have to happen in two places. Opening the sources turns every host path
+   into a detached copy of its mount, checked and restricted, so that from there on no path of the
+   host is looked at again. As root the spawner does it (only it may id-map a mount); an ordinary user's
+   sources are opened inside the new namespaces. Executing attaches them below a new root. */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/error.h"
+#include "sandbox/plan.h"
+
+/* One descriptor for each step, -1 for steps that need none. The caller closes what is open in
+   `ret_fds` also after a failure. `base` is the start of the session's ids (0 as an ordinary user). */
+int mounts_open(const struct plan *plan, const struct mount_policy *policy, uint32_t base,
+                const char *image_directory, int *ret_fds, struct error *err);
+void mounts_close(const struct plan *plan, int *fds);
+
+/* In the new namespaces: builds the root and enters it. */
+int mounts_execute(const struct plan *plan, const int *fds, struct error *err);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Network namespaces: made empty with loopback up, and a few kept ready, because making one is most
+   of what a cold start costs. The calling process (the spawner: one thread) steps into the new
+   namespace and back, so the namespace belongs to the spawner's user namespace and no session can
+   configure it. */
+#include "sandbox/net-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "core/fd.h"
+
+struct netns_pool {
+    unsigned keep;
+    unsigned count;
+    int fds[];
+};
+
+int netns_self(void)
+{
+    return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+}
+
+void netns_return(int home)
+{
+    if (setns(home, CLONE_NEWNET) < 0)
+        abort();
+}
+
+/* Nobody but the session is there to be protected from it, so it may serve on any port and ping. Conveniences:
+   where /proc/sys cannot be written, programs go without. */
+static void open_ports(void)
+{
+    fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+}
+
+int net_prepare(struct error *err)
+{
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    cleanup_close int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return error_errno(err, errno, "cannot open a socket");
+    if (ioctl(sock, SIOCSIFFLAGS, &request) < 0)
+        return error_errno(err, errno, "cannot bring loopback up");
+    open_ports();
+    return 0;
+}
+
+static int netns_make(int *ret_fd, struct error *err)
+{
+    cleanup_close int home = netns_self();
+    if (home < 0)
+        return error_errno(err, errno, "cannot open /proc/self/ns/net");
+    if (unshare(CLONE_NEWNET) < 0) {
+        int failure = errno;
+        error_errno(err, failure, "cannot make a network namespace");
+        if (failure == ENOSPC)
+            error_hint(err, "sysctl -w user.max_net_namespaces=65536");
+        return -1;
+    }
+    int rc = net_prepare(err);
+    int fd = rc < 0 ? -1 : netns_self();
+    if (rc == 0 && fd < 0)
+        rc = error_errno(err, errno, "cannot open /proc/self/ns/net");
+    netns_return(home);
+    if (rc == 0)
+        *ret_fd = fd;
+    return rc;
+}
+
+struct netns_pool *netns_pool_new(unsigned keep)
+{
+    struct netns_pool *pool = xcalloc(1, sizeof *pool + keep * sizeof pool->fds[0]);
+    pool->keep = keep;
+    return pool;
+}
+
+void netns_pool_free(struct netns_pool *pool)
+{
+    if (!pool)
+        return;
+    while (pool->count > 0)
+        close(pool->fds[--pool->count]);
+    free(pool);
+}
+
+int netns_pool_take(struct netns_pool *pool, int *ret_fd, struct error *err)
+{
+    if (pool->count == 0)
+        return netns_make(ret_fd, err);
+    *ret_fd = pool->fds[--pool->count];
+    return 0;
+}
+
+void netns_pool_give(struct netns_pool *pool, int fd)
+{
+    if (pool->count < pool->keep)
+        pool->fds[pool->count++] = fd;
+    else
+        close(fd);
+}
+
+bool netns_pool_fill(struct netns_pool *pool)
+{
+    int fd;
+    if (pool->count >= pool->keep || netns_make(&fd, NULL) < 0)
+        return false;
+    netns_pool_give(pool, fd);
+    return true;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From what is wanted and what the machine is to a list of things to do. No side effect. */
+#include "sandbox/plan.h"
+
+#include <string.h>
+
+#include "core/path.h"
+#include "sandbox/idrange.h"
+#include "sandbox/plan-internal.h"
+
+static const char *const kind_names[STEP_KIND_MAX] = {
+#define X(name, text) [STEP_##name] = text,
+    STEP_KINDS(X)
+#undef X
+};
+
+const char *step_kind_name(enum step_kind kind)
+{
+    return (unsigned)kind < STEP_KIND_MAX ? kind_names[kind] : "invalid";
+}
+
+const char *limit_means_name(enum limit_means means)
+{
+    static const char *const names[] = {"cgroup", "rlimit", "none"};
+    return (unsigned)means < ARRAY_SIZE(names) ? names[means] : "invalid";
+}
+
+const char *id_scheme_name(enum id_scheme scheme)
+{
+    static const char *const names[] = {"private range", "subordinate range", "single"};
+    return (unsigned)scheme < ARRAY_SIZE(names) ? names[scheme] : "invalid";
+}
+
+struct step *plan_add(struct plan *plan, struct step proto)
+{
+    plan->steps = xreallocarray(plan->steps, plan->step_count + 1, sizeof *plan->steps);
+    struct step *step = &plan->steps[plan->step_count++];
+    *step = proto;
+    step->target = xstrdup(proto.target);
+    step->source = proto.source ? xstrdup(proto.source) : NULL;
+    step->text = proto.text ? xstrdup(proto.text) : NULL;
+    return step;
+}
+
+void plan_release(struct plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        free(plan->steps[i].target);
+        free(plan->steps[i].source);
+        free(plan->steps[i].text);
+    }
+    free(plan->steps);
+    strings_release(&plan->notes);
+    *plan = (struct plan){0};
+}
+
+bool plan_can_kill_lane(const struct plan *plan)
+{
+    return plan->cgroup != CGROUP_NONE && !plan->single;
+}
+
+/* Maps the caller's own id to the user inside and spreads a range over the rest. */
+static size_t map_around(struct id_map *maps, uint32_t own, uint32_t box, struct subid_range range)
+{
+    size_t count = 0;
+    maps[count++] = (struct id_map){.inside = box, .outside = own, .count = 1};
+    if (range.count >= IDRANGE_SIZE) {
+        maps[count++] = (struct id_map){.inside = 0, .outside = range.first, .count = box};
+        maps[count++] = (struct id_map){.inside = box + 1,
+                                        .outside = range.first + box + 1,
+                                        .count = IDRANGE_SIZE - box - 1};
+    }
+    return count;
+}
+
+static void plan_ids(struct plan *plan, const struct facts *facts)
+{
+    if (facts->root) {
+        plan->ids = ID_RANGE;
+        plan->uid_maps[0] = plan->gid_maps[0] = (struct id_map){.count = IDRANGE_SIZE};
+        plan->uid_map_count = plan->gid_map_count = 1;
+        return;
+    }
+    bool ranges = facts->subuid.count >= IDRANGE_SIZE && facts->subgid.count >= IDRANGE_SIZE;
+    struct subid_range none = {0};
+    plan->ids = ranges ? ID_SUBIDS : ID_SINGLE;
+    plan->uid_map_count =
+        map_around(plan->uid_maps, facts->uid, BOX_UID, ranges ? facts->subuid : none);
+    plan->gid_map_count =
+        map_around(plan->gid_maps, facts->gid, BOX_GID, ranges ? facts->subgid : none);
+}
+
+static void plan_rlimit(struct plan *plan, int resource, rlim_t soft, rlim_t hard)
+{
+    plan->rlimits[plan->rlimit_count++] =
+        (struct plan_rlimit){.resource = resource, .soft = soft, .hard = hard};
+}
+
+struct limit_rule {
+    enum spec_asked asked;
+    const char *option;
+    const char *noun;
+};
+
+/* There is no usable cgroup: what was asked for is an error, a default becomes a weaker rung. */
+static int plan_limits_without_cgroup(struct plan *plan, const struct sandbox_spec *spec,
+                                      const struct facts *facts, struct error *err)
+{
+    static const struct limit_rule rules[] = {
+        {SPEC_ASKED_MEMORY, "--memory", "memory"},
+        {SPEC_ASKED_CPU, "--cpus", "CPU"},
+        {SPEC_ASKED_PIDS, "--pids", "process"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+        if (!(spec->asked & rules[i].asked))
+            continue;
+        error_set(err, ERROR_UNSUPPORTED, "the %s limit (%s) cannot be enforced: %s", rules[i].noun,
+                  rules[i].option, facts->cgroup_reason);
+        return error_hint(err, "%s", facts->cgroup_fix);
+    }
+    if (spec->strict) {
+        error_set(err, ERROR_UNSUPPORTED, "no cgroup to hold the default limits: %s",
+                  facts->cgroup_reason);
+        return error_hint(err, "%s", facts->cgroup_fix);
+    }
+    plan->memory_by = plan->pids_by = LIMIT_BY_RLIMIT;
+    plan->cpu_by = LIMIT_NONE;
+    plan_rlimit(plan, RLIMIT_DATA, spec->memory_bytes, spec->memory_bytes);
+    plan_rlimit(plan, RLIMIT_NPROC, spec->pids, spec->pids);
+    strings_take(&plan->notes,
+                 xasprintf("limits are per process (rlimits), not for the sandbox as a whole, and CPU "
+                           "is not limited: %s",
+                           facts->cgroup_reason));
+    return 0;
+}
+
+static int plan_limits(struct plan *plan, const struct sandbox_spec *spec,
+                       const struct facts *facts, struct error *err)
+{
+    plan->cgroup = facts->cgroup;
+    plan->limits = (struct cgroup_limits){
+        .memory_bytes = spec->memory_bytes,
+        .cpu_milli = spec->cpu_milli,
+        /* init and the launcher of the first lane are the sandbox's, not the caller's. */
+        .pids = spec->pids + 2,
+    };
+    plan_rlimit(plan, RLIMIT_CORE, 0, 0);
+    plan_rlimit(plan, RLIMIT_NOFILE, 4096, 65536);
+    if (facts->cgroup == CGROUP_NONE)
+        return plan_limits_without_cgroup(plan, spec, facts, err);
+    plan->memory_by = plan->cpu_by = plan->pids_by = LIMIT_BY_CGROUP;
+    return 0;
+}
+
+static int plan_network(struct plan *plan, const struct sandbox_spec *spec,
+                        const struct facts *facts, struct error *err)
+{
+    plan->network = spec->network;
+    plan->net = facts->net;
+    if (spec->network == NETWORK_OFF)
+        return 0;
+    for (size_t i = 0; i < spec->allow_net.count; i++) {
+        struct net_cidr *cidr = &plan->net.allow[plan->net.allow_count++];
+        if (net_cidr_parse(spec->allow_net.items[i], cidr, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static const struct spec_mount *workspace_mount(const struct sandbox_spec *spec)
+{
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        if (strcmp(spec->mounts[i].target, SPEC_WORKSPACE) == 0)
+            return &spec->mounts[i];
+    }
+    return NULL;
+}
+
+static int plan_workspace(struct plan *plan, const struct sandbox_spec *spec,
+                          const struct facts *facts, struct error *err)
+{
+    const struct spec_mount *mount = workspace_mount(spec);
+    plan->quota_bytes = spec->quota_bytes;
+    plan->quota_inodes = spec->quota_inodes;
+    plan->quota_on_mount = spec->quota_bytes > 0 && mount;
+    if (mount)
+        return 0;
+    if (spec->quota_bytes == 0) {
+        plan_add(plan, (struct step){.kind = STEP_TMPFS,
+                                     .target = (char *)SPEC_WORKSPACE,
+                                     .bytes = spec->scratch_bytes,
+                                     .inodes = spec->scratch_inodes,
+                                     .mode = 0755,
+                                     .writable = true,
+                                     .owned = true});
+        return 0;
+    }
+    if (!facts->root) {
+        error_set(err, ERROR_UNSUPPORTED,
+                  "a workspace with a quota is a file system of its own, which an ordinary user "
+                  "cannot mount");
+        return error_hint(err, "run as root, or leave --workspace-quota out: /workspace is then in "
+                               "memory, bounded by --tmp-size");
+    }
+    plan_add(plan, (struct step){.kind = STEP_IMAGE,
+                                 .target = (char *)SPEC_WORKSPACE,
+                                 .bytes = spec->quota_bytes,
+                                 .inodes = spec->quota_inodes,
+                                 .writable = true,
+                                 .owned = true});
+    return 0;
+}
+
+static int compare_mounts(const void *a, const void *b)
+{
+    const struct spec_mount *const *x = a;
+    const struct spec_mount *const *y = b;
+    return strcmp((*x)->target, (*y)->target);
+}
+
+/* Parents before what lies inside them, whatever order they were given in. */
+static int plan_mounts(struct plan *plan, const struct sandbox_spec *spec,
+                       const struct mount_policy *policy, struct error *err)
+{
+    const struct spec_mount *order[SPEC_MOUNTS_MAX];
+    for (size_t i = 0; i < spec->mount_count; i++)
+        order[i] = &spec->mounts[i];
+    qsort(order, spec->mount_count, sizeof order[0], compare_mounts);
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        if (mount_policy_check(policy, order[i]->source, err) < 0)
+            return -1;
+        plan_add(plan, (struct step){.kind = STEP_BIND,
+                                     .target = order[i]->target,
+                                     .source = order[i]->source,
+                                     .writable = order[i]->writable,
+                                     .checked = true,
+                                     .owned = true});
+    }
+    for (size_t i = 0; i < spec->ro_paths.count; i++) {
+        if (mount_policy_check(policy, spec->ro_paths.items[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int plan_build(const struct sandbox_spec *spec, const struct facts *facts,
+               const struct mount_policy *policy, struct plan *ret, struct error *err)
+{
+    struct plan plan = {
+        .namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                      CLONE_NEWUTS | CLONE_NEWCGROUP,
+        .seccomp = spec->seccomp,
+        .single = spec->single,
+    };
+    if (sandbox_spec_check(spec, err) < 0)
+        goto fail;
+    plan_ids(&plan, facts);
+    if (plan_limits(&plan, spec, facts, err) < 0 || plan_network(&plan, spec, facts, err) < 0)
+        goto fail;
+    plan_host_root(&plan, spec, facts);
+    if (plan_workspace(&plan, spec, facts, err) < 0 || plan_mounts(&plan, spec, policy, err) < 0)
+        goto fail;
+    plan_seal_root(&plan, spec);
+    *ret = plan;
+    return 0;
+fail:
+    plan_release(&plan);
+    return -1;
+}

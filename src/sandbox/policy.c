@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which host paths may be mounted into a sandbox. */
+#include "sandbox/policy.h"
+
+#include <string.h>
+
+#include "core/path.h"
+
+static const char *const blocked[] = {
+    "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/run", "/var/run", "/var/lib/docker",
+    "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
+};
+
+/* Control sockets of container engines, wherever somebody put them. */
+static const char *const socket_names[] = {
+    "docker.sock", "containerd.sock", "podman.sock", "crio.sock",
+};
+
+static bool names_socket(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < ARRAY_SIZE(socket_names); i++) {
+        if (strcmp(name, socket_names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int refuse(const char *path, const char *root, struct error *err)
+{
+    if (strcmp(path, root) == 0)
+        error_set(err, ERROR_DENIED, "host path '%s' may not be mounted", path);
+    else
+        error_set(err, ERROR_DENIED, "host path '%s' lies below %s, which may not be mounted", path,
+                  root);
+    return error_hint(err, "mount a directory made for the purpose, or allow its root in the "
+                           "configuration");
+}
+
+int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err)
+{
+    if (strcmp(path, "/") == 0)
+        return refuse(path, "/", err);
+    if (names_socket(path))
+        return error_set(err, ERROR_DENIED, "'%s' is a container engine's control socket", path);
+    for (size_t i = 0; i < policy->allowed_roots.count; i++) {
+        if (path_is_below(path, policy->allowed_roots.items[i]))
+            return 0;
+    }
+    if (policy->only_allowed)
+        return error_set(err, ERROR_DENIED, "host path '%s' lies below none of the allowed roots",
+                         path);
+    for (size_t i = 0; i < ARRAY_SIZE(blocked); i++) {
+        /* A parent of a blocked path would bring it along. */
+        if (path_is_below(path, blocked[i]) || path_is_below(blocked[i], path))
+            return refuse(path, blocked[i], err);
+    }
+    return 0;
+}

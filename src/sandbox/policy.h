@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which host paths may be mounted into a sandbox. Asked once with the path as given, and again with
+   the path that the opened source really has. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "core/error.h"
+#include "core/mem.h"
+
+struct mount_policy {
+    struct strings allowed_roots; /* lift the block for themselves and what is below; if `only_allowed`,
+                                     nothing else may be mounted at all */
+    bool only_allowed;
+};
+
+int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The messages between caller, spawner, init and launcher: fixed structures on SOCK_SEQPACKET sockets, one
+   message a packet, each checked for its exact length before a field is read.
+
+     caller ──SPAWNER_*──► spawner      make, place, kill, end
+     caller ──INIT_*─────► init         open a lane, open a file, signal
+     caller ──LANE_*─────► launcher     run a command; its exit comes back the same way
+
+   init and launchers are the sandbox's side: whatever comes from them is checked like a stranger's. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+#define LANE_MAX 64
+
+/* Denied system calls, one bit a number, for each lane: a page shared by init (which sets bits before it
+   answers the call) and the caller (which reads and clears them when the command is over). */
+#define DENIED_WORDS 8
+struct denied_page {
+    uint64_t lanes[LANE_MAX][DENIED_WORDS];
+};
+
+enum lane_message {
+    LANE_EXEC = 0x4c01,
+    LANE_STARTED,
+    LANE_EXITED,
+};
+
+enum lane_exec_flags {
+    LANE_PTY = 1 << 0,       /* no descriptors are sent; the terminal's master comes back */
+    LANE_MAKE_CWD = 1 << 1,  /* make the working directory if it is missing */
+    LANE_IN_MEMFD = 1 << 2,  /* the strings are in the last descriptor, a sealed memfd */
+    LANE_FLAGS_ALL = (1 << 3) - 1,
+};
+
+/* The strings behind it, each ended by NUL: the working directory, argc arguments, envc variables. */
+struct lane_exec {
+    uint32_t type;
+    uint32_t flags;
+    uint32_t argc;
+    uint32_t envc;
+    uint32_t size; /* of the strings, all together */
+    uint16_t rows;
+    uint16_t columns;
+};
+
+#define LANE_STRINGS_MAX  (2u * 1024 * 1024) /* what the kernel takes at the most */
+#define LANE_INLINE_MAX   (64u * 1024)
+#define LANE_ARGS_MAX     65536u
+
+enum lane_stage {
+    LANE_STAGE_NONE,
+    LANE_STAGE_REQUEST,
+    LANE_STAGE_CWD,
+    LANE_STAGE_PTY,
+    LANE_STAGE_EXEC,
+    LANE_STAGE_FORK,
+    LANE_STAGE_MAX,
+};
+
+/* With LANE_PTY the master of the terminal comes along. */
+struct lane_started {
+    uint32_t type;
+    int32_t errnum; /* 0, or why nothing runs */
+    uint32_t stage; /* enum lane_stage: where it failed */
+    int32_t pid;    /* inside the sandbox */
+};
+
+struct lane_exited {
+    uint32_t type;
+    int32_t status; /* as wait(2) has it */
+    uint64_t cpu_us;
+    uint64_t max_rss; /* bytes, of the largest process */
+};
+
+/* --- init ------------------------------------------------------------------------------------- */
+
+enum init_message {
+    INIT_READY = 0x4901, /* the first message: with the socket of lane 0 and the denied page */
+    INIT_FAILED,         /* or this one: struct init_failed; then the end of the stream */
+    INIT_LANE,           /* → with `lane`; ← the same with its socket and a pidfd of the launcher */
+    INIT_OPEN,           /* → struct init_open and the path; ← struct init_reply and the descriptor */
+    INIT_STATFS,         /* → struct init_open and the path; ← struct init_statfs */
+    INIT_SIGNAL,         /* → struct init_signal; no answer */
+    INIT_REPLY,
+};
+
+struct init_ready {
+    uint32_t type;
+    uint32_t unused;
+};
+
+#define INIT_TEXT_MAX 512
+
+struct init_failed {
+    uint32_t type;
+    uint32_t code; /* enum error_code */
+    int32_t errnum;
+    uint32_t unused;
+    char message[INIT_TEXT_MAX];
+    char hint[INIT_TEXT_MAX];
+};
+
+struct init_lane {
+    uint32_t type;
+    uint32_t lane;
+    int32_t errnum;
+};
+
+enum init_open_flags {
+    INIT_OPEN_READ = 1 << 0,
+    INIT_OPEN_WRITE = 1 << 1,
+    INIT_OPEN_CREATE = 1 << 2,
+    INIT_OPEN_TRUNCATE = 1 << 3,
+    INIT_OPEN_EXCLUSIVE = 1 << 4,
+    INIT_OPEN_ALL = (1 << 5) - 1,
+};
+
+struct init_open {
+    uint32_t type;
+    uint32_t request; /* echoed */
+    uint32_t flags;
+    uint32_t mode;
+    uint32_t path_size; /* with its NUL */
+};
+
+#define INIT_PATH_MAX 4096u
+
+struct init_reply {
+    uint32_t type;
+    uint32_t request;
+    int32_t errnum;
+};
+
+struct init_statfs {
+    uint32_t type;
+    uint32_t request;
+    int32_t errnum;
+    uint32_t unused;
+    uint64_t block_size;
+    uint64_t blocks;
+    uint64_t blocks_free;
+    uint64_t inodes; /* 0: the file system does not count them */
+    uint64_t inodes_free;
+};
+
+struct init_signal {
+    uint32_t type;
+    int32_t pid; /* inside; its whole process group */
+    int32_t number;
+};
+
+/* Where init finds its descriptors, and the launcher of a lane its own. */
+#define INIT_FD_CONTROL 3
+#define INIT_FD_FILTER  4 /* the seccomp program, a sealed memfd */
+#define INIT_FD_RANGE   5 /* keeps the id range taken; -1 (closed) for an ordinary user */
+#define INIT_FD_FIRST_FREE 6
+
+/* --- spawner ---------------------------------------------------------------------------------- */
+
+enum spawner_message {
+    SPAWNER_CREATE = 0x5301, /* struct spawner_request, then a spec */
+    SPAWNER_SETTLE,          /* init is up: give it a group of its own; no reply */
+    SPAWNER_PLACE,           /* put the process behind the pidfd into `lane` */
+    SPAWNER_KILL,            /* kill all of `lane` */
+    SPAWNER_DESTROY,         /* end the session */
+    SPAWNER_REPLY,
+    SPAWNER_ENDED, /* unasked: the session's init is gone and its resources with it */
+};
+
+struct spawner_request {
+    uint32_t type;
+    uint32_t session;
+    int32_t lane;
+};
+
+struct spawner_reply {
+    uint32_t type;
+    uint32_t request; /* the type it answers */
+    uint32_t session;
+    int32_t lane;
+    uint32_t code; /* enum error_code; 0: done */
+    int32_t errnum;
+    int32_t host_pid;       /* of init, for people */
+    uint32_t cgroup;        /* enum cgroup_version of the lane's descriptors */
+    uint32_t cgroup_fds;    /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
+    uint32_t id_base;
+    uint32_t unused;
+    char message[INIT_TEXT_MAX];
+    char hint[INIT_TEXT_MAX];
+};

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions from the caller's side: made, given lanes, asked for files, ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "core/fd.h"
+#include "sandbox/engine-internal.h"
+#include "sandbox/plan.h"
+
+void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
+                   size_t count)
+{
+    size_t next = 0;
+    lane->group.version =
+        reply->cgroup < CGROUP_VERSION_MAX ? (enum cgroup_version)reply->cgroup : CGROUP_NONE;
+    for (size_t i = 0; i < CGROUP_FD_MAX; i++)
+        lane->group.fds[i] =
+            (reply->cgroup_fds >> i & 1) && next < count ? fds[next++] : -1;
+    while (next < count)
+        close(fds[next++]);
+}
+
+void lane_close(struct lane *lane)
+{
+    if (lane->state == LANE_CLOSED)
+        return;
+    fd_clear(&lane->sock);
+    cgroup_lane_fds_close(&lane->group);
+    lane->state = LANE_CLOSED;
+}
+
+bool lane_is_empty(const struct lane *lane)
+{
+    struct cgroup_usage usage;
+    if (lane->group.version == CGROUP_NONE)
+        return true;
+    return cgroup_usage_read(&lane->group, &usage) == 0 && usage.processes <= 1;
+}
+
+/* What init says first: it is ready, or why it is not. */
+static int wait_ready(struct session *session, int *ret_fds, struct error *err)
+{
+    union {
+        uint32_t type;
+        struct init_ready ready;
+        struct init_failed failed;
+    } message;
+    size_t count = 2;
+    ssize_t n = fd_receive(session->control, &message, sizeof message, ret_fds, &count, 0);
+    if (n == sizeof message.ready && message.type == INIT_READY && count == 2)
+        return 0;
+    for (size_t i = 0; n > 0 && i < count; i++)
+        close(ret_fds[i]);
+    if (n == sizeof message.failed && message.type == INIT_FAILED) {
+        const struct init_failed *failed = &message.failed;
+        enum error_code code =
+            failed->code < ERROR_CODE_MAX ? (enum error_code)failed->code : ERROR_PROTOCOL;
+        error_set(err, code, "%.*s", INIT_TEXT_MAX - 1, failed->message);
+        if (err)
+            err->errnum = failed->errnum;
+        return failed->hint[0] ? error_hint(err, "%.*s", INIT_TEXT_MAX - 1, failed->hint) : -1;
+    }
+    return error_set(err, ERROR_GONE, "the session's init ended before it was ready");
+}
+
+/* A page that cannot shrink under us, or none. */
+static struct denied_page *map_denied(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
+        st.st_size < (off_t)sizeof(struct denied_page))
+        return NULL;
+    void *page =
+        mmap(NULL, sizeof(struct denied_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+static void note_bounded(struct session *session, const struct sandbox_spec *spec)
+{
+    bool mounted = false;
+    for (size_t i = 0; i < spec->mount_count; i++)
+        mounted |= strcmp(spec->mounts[i].target, SPEC_WORKSPACE) == 0;
+    if (!mounted || spec->quota_bytes > 0)
+        strings_add(&session->bounded, SPEC_WORKSPACE);
+    strings_add(&session->bounded, "/tmp");
+    strings_add(&session->bounded, BOX_HOME);
+    strings_add(&session->bounded, "/dev/shm");
+    if (spec->writable_root) {
+        strings_add(&session->bounded, "/");
+        strings_add(&session->bounded, "/usr");
+    }
+}
+
+static int ask_create(struct engine *engine, const struct sandbox_spec *spec,
+                      struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err)
+{
+    const struct spawner_request head = {.type = SPAWNER_CREATE};
+    cleanup_free unsigned char *data = xmalloc(sizeof head + SPEC_WIRE_MAX);
+    struct wire_writer writer = {.data = data + sizeof head, .capacity = SPEC_WIRE_MAX};
+    memcpy(data, &head, sizeof head);
+    sandbox_spec_encode(spec, &writer);
+    if (writer.overflow)
+        return error_set(err, ERROR_LIMIT, "the spec is too large");
+    return engine_call(engine, data, sizeof head + writer.size, NULL, ret, ret_fds, fd_count, err);
+}
+
+int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+                   struct error *err)
+{
+    struct spawner_reply reply;
+    int fds[FD_PASS_MAX];
+    size_t count = ARRAY_SIZE(fds);
+    int ready_fds[2];
+    if (sandbox_spec_check(spec, err) < 0 ||
+        ask_create(engine, spec, &reply, fds, &count, err) < 0)
+        return -1;
+    if (count < 1)
+        return error_set(err, ERROR_PROTOCOL, "the spawner sent no control socket");
+    struct session *session = xcalloc(1, sizeof *session);
+    session->engine = engine;
+    session->number = reply.session;
+    session->host_pid = reply.host_pid;
+    session->single = spec->single;
+    session->control = fds[0];
+    session->next = engine->sessions;
+    engine->sessions = session;
+    struct lane *lane = &session->lanes[0];
+    lane_take_fds(lane, &reply, fds + 1, count - 1);
+    lane->sock = -1;
+    lane->state = LANE_IDLE;
+    if (wait_ready(session, ready_fds, err) < 0) {
+        session_destroy(session, NULL);
+        return -1;
+    }
+    lane->sock = ready_fds[0];
+    session->denied = map_denied(ready_fds[1]);
+    close(ready_fds[1]);
+    note_bounded(session, spec);
+    if (!spec->single) {
+        const struct spawner_request settle = {.type = SPAWNER_SETTLE, .session = session->number};
+        fd_send(engine->sock, &settle, sizeof settle, NULL, 0);
+    }
+    *ret = session;
+    return 0;
+}
+
+int session_destroy(struct session *session, struct error *err)
+{
+    struct engine *engine = session->engine;
+    const struct spawner_request request = {.type = SPAWNER_DESTROY, .session = session->number};
+    struct spawner_reply reply;
+    int rc = session->ended
+                 ? 0
+                 : engine_call(engine, &request, sizeof request, NULL, &reply, NULL, NULL, err);
+    struct session **at = &engine->sessions;
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    for (size_t i = 0; i < LANE_MAX; i++)
+        lane_close(&session->lanes[i]);
+    fd_clear(&session->control);
+    if (session->denied)
+        munmap(session->denied, sizeof *session->denied);
+    strings_release(&session->bounded);
+    free(session);
+    return rc;
+}
+
+pid_t session_host_pid(const struct session *session)
+{
+    return session->host_pid;
+}
+
+enum cgroup_version session_cgroup(const struct session *session)
+{
+    return session->lanes[0].group.version;
+}
+
+static int open_lane(struct session *session, int index, struct error *err)
+{
+    struct init_lane message = {.type = INIT_LANE, .lane = (uint32_t)index};
+    struct lane *lane = &session->lanes[index];
+    struct spawner_reply reply;
+    int fds[2] = {-1, -1};
+    size_t count = 2;
+    int group_fds[CGROUP_FD_MAX];
+    size_t group_count = ARRAY_SIZE(group_fds);
+    if (fd_send(session->control, &message, sizeof message, NULL, 0) < 0 ||
+        fd_receive(session->control, &message, sizeof message, fds, &count, 0) !=
+            sizeof message ||
+        message.type != INIT_LANE)
+        return error_set(err, ERROR_GONE, "the session has ended");
+    if (message.errnum || count != 2)
+        return error_errno(err, message.errnum, "the session cannot open another lane");
+    cleanup_close int sock = fds[0];
+    cleanup_close int pidfd = fds[1];
+    const struct spawner_request request = {
+        .type = SPAWNER_PLACE, .session = session->number, .lane = index};
+    if (engine_call(session->engine, &request, sizeof request, &pidfd, &reply, group_fds,
+                    &group_count, err) < 0)
+        return -1;
+    lane_take_fds(lane, &reply, group_fds, group_count);
+    lane->sock = steal_fd(&sock);
+    lane->state = LANE_IDLE;
+    return 0;
+}
+
+int session_take_lane(struct session *session, struct error *err)
+{
+    int closed = -1;
+    for (int i = 0; i < LANE_MAX; i++) {
+        struct lane *lane = &session->lanes[i];
+        if (lane->state == LANE_LINGERING && lane_is_empty(lane))
+            lane->state = LANE_IDLE;
+        if (lane->state == LANE_IDLE)
+            return i;
+        if (lane->state == LANE_CLOSED && closed < 0)
+            closed = i;
+    }
+    if (closed < 0)
+        return error_set(err, ERROR_LIMIT, "more than %d commands at once in one session", LANE_MAX);
+    return open_lane(session, closed, err) < 0 ? -1 : closed;
+}
+
+static int ask_init(struct session *session, uint32_t type, const char *path, uint32_t flags,
+                    uint32_t mode, void *reply, size_t size, int *ret_fd, struct error *err)
+{
+    struct {
+        struct init_open head;
+        char path[INIT_PATH_MAX];
+    } message;
+    size_t length = strlen(path) + 1;
+    size_t count = ret_fd ? 1 : 0;
+    if (length > sizeof message.path)
+        return error_set(err, ERROR_INVALID, "path too long");
+    message.head = (struct init_open){.type = type,
+                                      .request = ++session->requests,
+                                      .flags = flags,
+                                      .mode = mode,
+                                      .path_size = (uint32_t)length};
+    memcpy(message.path, path, length);
+    if (fd_send(session->control, &message, sizeof message.head + length, NULL, 0) < 0 ||
+        fd_receive(session->control, reply, size, ret_fd, &count, 0) != (ssize_t)size)
+        return error_set(err, ERROR_GONE, "the session has ended");
+    return (int)count;
+}
+
+int session_open(struct session *session, const char *path, uint32_t flags, uint32_t mode,
+                 int *ret_fd, struct error *err)
+{
+    struct init_reply reply;
+    struct stat st;
+    int fd = -1;
+    int count = ask_init(session, INIT_OPEN, path, flags, mode, &reply, sizeof reply, &fd, err);
+    if (count < 0)
+        return -1;
+    cleanup_close int opened = count == 1 ? fd : -1;
+    if (reply.type != INIT_REPLY || reply.request != session->requests)
+        return error_set(err, ERROR_PROTOCOL, "unexpected answer from inside");
+    if (reply.errnum) {
+        error_errno(err, reply.errnum, "cannot open '%.200s'", path);
+        if (err && reply.errnum == ENOENT)
+            err->code = ERROR_NOT_FOUND;
+        return -1;
+    }
+    /* Looked at once more out here: init is the sandbox's. */
+    if (opened < 0 || fstat(opened, &st) < 0 || !S_ISREG(st.st_mode))
+        return error_set(err, ERROR_PROTOCOL, "'%.200s' is not a regular file", path);
+    *ret_fd = steal_fd(&opened);
+    return 0;
+}
+
+int session_space(struct session *session, const char *path, struct session_space *ret,
+                  struct error *err)
+{
+    struct init_statfs reply;
+    if (ask_init(session, INIT_STATFS, path, 0, 0, &reply, sizeof reply, NULL, err) < 0)
+        return -1;
+    if (reply.type != INIT_STATFS || reply.request != session->requests)
+        return error_set(err, ERROR_PROTOCOL, "unexpected answer from inside");
+    if (reply.errnum)
+        return error_errno(err, reply.errnum, "cannot look at '%.200s'", path);
+    ret->bytes = reply.block_size * reply.blocks;
+    ret->bytes_free = reply.block_size * reply.blocks_free;
+    ret->inodes_free = reply.inodes ? reply.inodes_free : UINT64_MAX;
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a session's first process from clone to exec of box-init. */
+#pragma once
+
+#include "sandbox/plan.h"
+
+/* What the spawner tells it on the `go` pipe, in this order. */
+#define SETUP_MAPPED 'm' /* the user namespace has its maps */
+#define SETUP_PLACED 'p' /* cgroup and network are in place */
+
+struct setup {
+    const struct plan *plan;
+    const struct mount_policy *policy;
+    const struct strings *host_addresses; /* for an ordinary user's network filter */
+    int *sources;    /* one for each step; opened here if the plan is an ordinary user's */
+    int control;     /* becomes INIT_FD_CONTROL */
+    int filter;      /* becomes INIT_FD_FILTER */
+    int range_lock;  /* becomes INIT_FD_RANGE, or -1 */
+    int init_binary; /* box-init, a sealed memfd */
+    int go;          /* read end */
+};
+
+/* Never returns: becomes box-init, or says why not on the control socket and exits. */
+_Noreturn void setup_run(const struct setup *setup);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The spawner: a small single-threaded process that makes and ends sessions, and owns their cgroups, mounts
+   and network namespaces. It is forked before its caller does anything else of weight, understands the
+   SPAWNER_* messages only, and ends everything it made when its caller's socket closes. */
+#pragma once
+
+#include "core/error.h"
+#include "sandbox/plan.h"
+
+struct spawner_config {
+    struct mount_policy policy;
+    const char *image_directory; /* where workspaces with a quota live; NULL: /var/tmp */
+    const char *init_binary;     /* NULL: box-init beside this program, or where it was installed */
+    unsigned ready_networks;     /* empty network namespaces kept in store */
+};
+
+/* Forks it. *ret_sock is the caller's end; *ret_pid its process id. */
+int spawner_fork(const struct spawner_config *config, int *ret_sock, int *ret_pid,
+                 struct error *err);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Project quota: limits on a directory of the host's own file system.
+
+   Every file and directory in the tree carries a project id, new ones take that of the directory
+   they are made in, and the kernel charges blocks and inodes to the id. A sandbox cannot leave its
+   project: from within a user namespace the kernel refuses to change the id, and a rename or link
+   into a directory of another project is EXDEV.
+
+   Limits are set before the first file is put into the project, and a directory is marked before it
+   is listed, so nothing that is made meanwhile goes uncounted. The XFS forms of the calls are used
+   throughout: the kernel translates them for ext4 and f2fs, and they alone tell enforcement from
+   mere accounting. */
+#include "sandbox/storage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dqblk_xfs.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <linux/quota.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+#include "core/fd.h"
+
+#define DEPTH_MAX   128
+#define ENTRIES_MAX 1000000
+#define SECTOR      512
+
+struct walk {
+    uint32_t project;
+    bool leave; /* take out of the project instead of putting in */
+    uint64_t entries;
+};
+
+static int project_quotactl(int fd, int command, uint32_t project, void *argument)
+{
+    return (int)syscall(SYS_quotactl_fd, fd, QCMD(command, PRJQUOTA), project, argument);
+}
+
+/* The name under /dev of the device a file system is on; "DEVICE" where it has none. */
+static void device_name(int fd, char *ret, size_t size)
+{
+    char path[64], text[512];
+    struct stat st;
+    snprintf(ret, size, "DEVICE");
+    if (fstat(fd, &st) < 0)
+        return;
+    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/uevent", major(st.st_dev), minor(st.st_dev));
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+        return;
+    char *name = strstr(text, "DEVNAME=");
+    if (name) {
+        name += strlen("DEVNAME=");
+        snprintf(ret, size, "/dev/%.*s", (int)strcspn(name, "\n"), name);
+    }
+}
+
+static int unsupported(int fd, const char *reason, struct error *err)
+{
+    char device[64];
+    struct statfs fs = {0};
+    device_name(fd, device, sizeof device);
+    fstatfs(fd, &fs);
+    switch (fs.f_type) {
+    case EXT4_SUPER_MAGIC:
+        error_set(err, ERROR_UNSUPPORTED, "no project quota on this ext4: %s", reason);
+        return error_hint(err,
+                          "umount it, then tune2fs -O project,quota -Q prjquota %s, then mount "
+                          "with -o prjquota (the kernel needs CONFIG_QFMT_V2)",
+                          device);
+    case XFS_SUPER_MAGIC:
+        error_set(err, ERROR_UNSUPPORTED, "no project quota on this xfs: %s", reason);
+        return error_hint(err,
+                          "umount it and mount %s with -o prjquota; for the root file system boot "
+                          "with rootflags=prjquota (the kernel needs CONFIG_XFS_QUOTA)",
+                          device);
+    default:
+        error_set(err, ERROR_UNSUPPORTED, "no project quota on this file system (type 0x%lx): %s",
+                  (unsigned long)fs.f_type, reason);
+        return error_hint(err, "keep workspaces on ext4 or xfs mounted with -o prjquota");
+    }
+}
+
+static int check(int fd, struct error *err)
+{
+    struct fs_quota_stat state = {0};
+    struct fsxattr attributes;
+    const unsigned wanted = FS_QUOTA_PDQ_ACCT | FS_QUOTA_PDQ_ENFD;
+    if (project_quotactl(fd, Q_XGETQSTAT, 0, &state) < 0) /* ENOSYS is also "no quota is on" */
+        return unsupported(fd, errno == ENOSYS ? "no quota is turned on" : strerror(errno), err);
+    if ((state.qs_flags & wanted) != wanted)
+        return unsupported(fd, "it is not enforced", err);
+    if (ioctl(fd, FS_IOC_FSGETXATTR, &attributes) < 0)
+        return unsupported(fd, "it has no project ids", err);
+    return 0;
+}
+
+static int set_limits(int fd, uint32_t project, uint64_t bytes, uint64_t inodes, struct error *err)
+{
+    struct fs_disk_quota quota = {
+        .d_version = FS_DQUOT_VERSION,
+        .d_flags = FS_PROJ_QUOTA,
+        .d_fieldmask = FS_DQ_BSOFT | FS_DQ_BHARD | FS_DQ_ISOFT | FS_DQ_IHARD,
+        .d_id = project,
+        .d_blk_hardlimit = bytes / SECTOR + (bytes % SECTOR > 0),
+        .d_ino_hardlimit = inodes,
+    };
+    if (project_quotactl(fd, Q_XSETQLIM, project, &quota) < 0)
+        return error_errno(err, errno, "cannot set the limits of project %u", project);
+    return 0;
+}
+
+/* Puts one file or directory into the project, or takes it out. */
+static int mark(const struct walk *walk, int fd, bool directory, struct error *err)
+{
+    struct fsxattr attributes;
+    if (ioctl(fd, FS_IOC_FSGETXATTR, &attributes) < 0)
+        return error_errno(err, errno, "cannot read a project id");
+    struct fsxattr old = attributes;
+    if (walk->leave) {
+        if (old.fsx_projid != walk->project)
+            return 0;
+        attributes.fsx_projid = 0;
+        attributes.fsx_xflags &= ~(uint32_t)FS_XFLAG_PROJINHERIT;
+    } else {
+        if (old.fsx_projid != 0 && old.fsx_projid != walk->project) {
+            error_set(err, ERROR_DENIED, "it is already in project %u", old.fsx_projid);
+            return error_hint(err,
+                              "use another directory, or take it out: chattr -R -P -p 0 DIRECTORY");
+        }
+        attributes.fsx_projid = walk->project;
+        if (directory)
+            attributes.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+    }
+    if (attributes.fsx_projid == old.fsx_projid && attributes.fsx_xflags == old.fsx_xflags)
+        return 0;
+    if (ioctl(fd, FS_IOC_FSSETXATTR, &attributes) < 0)
+        return error_errno(err, errno, "cannot set project id %u", attributes.fsx_projid);
+    return 0;
+}
+
+static int walk_directory(struct walk *walk, int fd, int depth, struct error *err);
+
+/* Looked at before it is opened: opening a device or a pipe does things. Gone meanwhile is fine. */
+static int walk_entry(struct walk *walk, int dir, const char *name, int depth, struct error *err)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS};
+    struct stat st;
+    cleanup_close int found = (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+    if (found < 0 && errno == ENOENT)
+        return 0;
+    if (found < 0 && errno == EXDEV)
+        return error_set(err, ERROR_INVALID, "'%.100s' is a mount of another file system", name);
+    if (found < 0 || fstat(found, &st) < 0)
+        return error_errno(err, errno, "cannot look at '%.100s'", name);
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return 0;
+    char self[32];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", found);
+    cleanup_close int fd = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return error_errno(err, errno, "cannot open '%.100s'", name);
+    if (S_ISREG(st.st_mode) ? mark(walk, fd, false, err) < 0
+                            : walk_directory(walk, steal_fd(&fd), depth + 1, err) < 0)
+        return depth < 4 ? error_wrap(err, "'%.60s'", name) : -1;
+    return 0;
+}
+
+/* Takes ownership of `fd`. */
+static int walk_directory(struct walk *walk, int fd, int depth, struct error *err)
+{
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        int saved = errno;
+        close(fd);
+        return error_errno(err, saved, "cannot list a directory");
+    }
+    int rc = mark(walk, fd, true, err);
+    if (rc == 0 && depth > DEPTH_MAX)
+        rc = error_set(err, ERROR_LIMIT, "directories are more than %d deep", DEPTH_MAX);
+    while (rc == 0) {
+        errno = 0;
+        struct dirent *entry = readdir(dir);
+        if (!entry) {
+            if (errno != 0)
+                rc = error_errno(err, errno, "cannot list a directory");
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (++walk->entries > ENTRIES_MAX)
+            rc = error_set(err, ERROR_LIMIT, "it holds more than %d files", ENTRIES_MAX);
+        else
+            rc = walk_entry(walk, fd, entry->d_name, depth, err);
+    }
+    closedir(dir);
+    return rc;
+}
+
+/* A descriptor of our own that can be listed and takes ioctls, which O_PATH does not. */
+static int reopen(int dir_fd, int *ret_fd, struct error *err)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return error_errno(err, errno, "cannot open the directory for a project quota");
+    *ret_fd = fd;
+    return 0;
+}
+
+static int walk_tree(int fd, uint32_t project, bool leave, struct error *err)
+{
+    struct walk walk = {.project = project, .leave = leave};
+    int top = -1;
+    if (reopen(fd, &top, err) < 0)
+        return -1;
+    return walk_directory(&walk, top, 0, err);
+}
+
+int storage_project_check(int dir_fd, struct error *err)
+{
+    cleanup_close int fd = -1;
+    if (reopen(dir_fd, &fd, err) < 0)
+        return -1;
+    return check(fd, err);
+}
+
+int storage_project_set(int dir_fd, uint32_t project, const struct storage_limit *limit,
+                        struct error *err)
+{
+    cleanup_close int fd = -1;
+    uint64_t inodes = limit->inodes;
+    if (project == 0 || limit->bytes == 0)
+        return error_set(err, ERROR_INVALID, "a project quota needs a project and a limit");
+    if (inodes == 0)
+        inodes = limit->bytes / STORAGE_INODE_RATIO + 1;
+    if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0 ||
+        set_limits(fd, project, limit->bytes, inodes, err) < 0)
+        return -1;
+    if (walk_tree(fd, project, false, err) < 0) {
+        storage_project_clear(fd, project, NULL);
+        return error_wrap(err, "cannot put the directory under a quota");
+    }
+    return 0;
+}
+
+int storage_project_clear(int dir_fd, uint32_t project, struct error *err)
+{
+    cleanup_close int fd = -1;
+    if (project == 0)
+        return error_set(err, ERROR_INVALID, "project 0 has no limits to clear");
+    if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0)
+        return -1;
+    if (walk_tree(fd, project, true, err) < 0)
+        return error_wrap(err, "cannot take the directory out of project %u", project);
+    return set_limits(fd, project, 0, 0, err);
+}

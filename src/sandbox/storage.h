@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hard limits on bytes and inodes of a workspace, enforced by the kernel. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/error.h"
+
+#define STORAGE_INODE_RATIO 16384u
+
+struct storage_limit {
+    uint64_t bytes;
+    uint64_t inodes; /* 0: one for each STORAGE_INODE_RATIO bytes */
+};
+
+/* A new, empty file system of that size, owned by uid:gid (host ids), as a detached mount (an fd
+   for move_mount), nosuid,nodev. Backed by a loop device on an unnamed file in `directory`: when
+   the last reference to the mount goes, device, file and space go with it, whoever was killed.
+   At least limit.bytes are free in it, and limit.inodes files can be made, though not more than one
+   for each 4 KiB (ERROR_INVALID). Root only. Not for several threads at once: it keeps the last
+   empty file system it made, to copy it. Waits for a child, so SIGCHLD must not be ignored. */
+int storage_image_mount(const char *directory, const struct storage_limit *limit, uid_t uid,
+                        gid_t gid, int *ret_mount_fd, struct error *err);
+
+/* Project quota on the directory behind `dir_fd`: sets a project id on it (inherited by all it will
+   hold) and that project's limits. ERROR_UNSUPPORTED with the reason and the fix where the file
+   system has none; ERROR_DENIED where the directory is in another project. A directory that already
+   holds files gets them all into the project, no link followed, no mount crossed; links, sockets,
+   pipes and devices that are there already stay uncounted. Nothing is left set after a failure. */
+int storage_project_set(int dir_fd, uint32_t project, const struct storage_limit *limit,
+                        struct error *err);
+int storage_project_clear(int dir_fd, uint32_t project, struct error *err);
+/* Whether the file system behind `dir_fd` could do it; else the reason in `err`. */
+int storage_project_check(int dir_fd, struct error *err);
+
+/* Within the module: an empty file system for that limit, as a sparse memfd that stays the
+   module's, and its size. */
+int storage_template(const struct storage_limit *limit, int *ret_fd, uint64_t *ret_size,
+                     struct error *err);
