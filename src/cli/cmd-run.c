@@ -212,7 +212,7 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     if (!options->json && !options->quiet)
         run_explain(options, &result, stderr);
     if (rc == 0)
-        *ret_status = run_exit_status(&result.outcome);
+        *ret_status = run_exit_status(&result);
     capture_result_release(&result);
     return rc;
 }

@@ -9,16 +9,25 @@
 
 #include "cli/cli.h"
 
-int run_exit_status(const struct outcome *outcome)
+/* A reader that left is the reader's business, as in any pipeline. */
+static bool was_lost(const struct capture_stream *stream)
 {
+    return stream->errnum != 0 && stream->errnum != EPIPE;
+}
+
+int run_exit_status(const struct capture_result *result)
+{
+    const struct outcome *outcome = &result->outcome;
     if (outcome->timed_out)
         return EXIT_TIMED_OUT;
     /* Whichever process it hit, and whatever the first one made of that. */
     if (outcome->cause == CAUSE_OOM)
         return EXIT_SIGNAL + SIGKILL;
-    if (outcome->exit_code >= 0)
-        return outcome->exit_code;
-    return EXIT_SIGNAL + outcome->signal;
+    if (outcome->exit_code < 0)
+        return EXIT_SIGNAL + outcome->signal;
+    if (outcome->exit_code == 0 && (was_lost(&result->output) || was_lost(&result->errors)))
+        return EXIT_BOXD;
+    return outcome->exit_code;
 }
 
 int run_start_status(const struct error *err)
@@ -118,10 +127,9 @@ static void (*const explain[CAUSE_MAX])(const struct run_options *, const struct
     [CAUSE_DENIED_SYSCALL] = explain_denied,
 };
 
-/* A reader that left is the reader's business, as in any pipeline. */
 static void explain_stream(const struct capture_stream *stream, const char *name, FILE *out)
 {
-    if (stream->errnum && stream->errnum != EPIPE)
+    if (was_lost(stream))
         fprintf(out, "box: cannot write to standard %s: %s\n", name, strerror(stream->errnum));
 }
 

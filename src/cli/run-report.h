@@ -10,7 +10,7 @@
 #include "sandbox/engine.h"
 #include "sandbox/plan.h"
 
-int run_exit_status(const struct outcome *outcome);
+int run_exit_status(const struct capture_result *result);
 /* …of a command that could not be started. */
 int run_start_status(const struct error *err);
 

@@ -19,6 +19,8 @@
 
 /* A reader that takes nothing for so long does not get the rest of what a killed command wrote. */
 #define LAST_WORDS_MS 1000
+/* See command_check_memory(). */
+#define MEMORY_AGAIN_MS 2
 
 enum {
     STREAM_OUTPUT,
@@ -140,33 +142,44 @@ static void step_streams(struct capture *capture, const struct pollfd *polled)
     }
 }
 
+static void fill_polled(const struct capture *capture, struct pollfd *polled)
+{
+    const struct command *command = capture->command;
+    for (int i = 0; i < STREAM_MAX; i++)
+        polled[i] = pump_wanted(&capture->pumps[i]);
+    polled[POLL_COMMAND] = (struct pollfd){.fd = command_fd(command), .events = POLLIN};
+    polled[POLL_MEMORY] = (struct pollfd){.fd = command_memory_fd(command), .events = POLLIN};
+    polled[POLL_WATCH] = (struct pollfd){.fd = capture->options->watch_fd, .events = POLLIN};
+}
+
 /* Until the command has ended by itself or was killed; true: by its deadline. */
 static bool wait_for_end(struct capture *capture)
 {
     struct command *command = capture->command;
+    struct pollfd polled[POLL_MAX];
+    bool memory_again = false;
     while (!command->killed) {
-        struct pollfd polled[POLL_MAX];
-        for (int i = 0; i < STREAM_MAX; i++)
-            polled[i] = pump_wanted(&capture->pumps[i]);
-        polled[POLL_COMMAND] = (struct pollfd){.fd = command_fd(command), .events = POLLIN};
-        polled[POLL_MEMORY] =
-            (struct pollfd){.fd = command_memory_fd(command), .events = POLLIN | POLLPRI};
-        polled[POLL_WATCH] = (struct pollfd){.fd = capture->options->watch_fd, .events = POLLIN};
-        int ready = poll(polled, POLL_MAX, wait_ms(capture->deadline, now_ms()));
+        fill_polled(capture, polled);
+        uint64_t now = now_ms();
+        uint64_t again = memory_again ? now + MEMORY_AGAIN_MS : UINT64_MAX;
+        int wait = wait_ms(again < capture->deadline ? again : capture->deadline, now);
+        int ready = poll(polled, POLL_MAX, wait);
+        if (ready < 0)
+            continue;
+        if (polled[POLL_COMMAND].revents) {
+            step_streams(capture, polled);
+            break;
+        }
         /* Looked at each time: a command that never stops writing must not outrun its deadline. */
-        if (capture->deadline <= now_ms() && !(ready > 0 && polled[POLL_COMMAND].revents)) {
+        if (capture->deadline <= now_ms()) {
             command_kill(command);
             return true;
         }
-        if (ready <= 0)
-            continue;
-        if (polled[POLL_MEMORY].revents)
-            command_check_memory(command);
+        if (memory_again || polled[POLL_MEMORY].revents)
+            memory_again = command_check_memory(command);
         if (polled[POLL_WATCH].revents && call_watch(capture, command) && !command->killed)
             command_kill(command);
         step_streams(capture, polled);
-        if (polled[POLL_COMMAND].revents)
-            break;
     }
     return false;
 }

@@ -18,8 +18,7 @@ enum cgroup_controller {
     CGROUP_HAS_CPUACCT = 8,
 };
 
-/* Who made a session. Pids mean something in one pid namespace only; a pid alone may be used again.
- */
+/* Who made a session. A pid means something in one namespace only, and may be used again. */
 struct cgroup_owner {
     uint64_t pid_namespace;
     uint64_t pid;
@@ -145,8 +144,7 @@ int cgroup_tree_remove(int dir, const char *name, bool has_lanes, uint64_t deadl
 uint64_t cgroup_clock_ms(void);
 /* Sends SIGKILL until none is left; -ETIMEDOUT at the deadline. */
 int cgroup_procs_kill(int dir, const char *path, uint64_t deadline);
-/* Waits for members to exit, or a little where there is none to wait for. `pause_us` starts at 0.
- */
+/* Waits for members to exit, or a little where there is none. `pause_us` starts at 0. */
 void cgroup_procs_wait(int dir, const char *path, uint64_t deadline, unsigned *pause_us);
 /* Moves every member into `dir`/`to`. */
 int cgroup_procs_move(int dir, const char *to);

@@ -169,8 +169,7 @@ static int signal_members(int dir, const char *path, const struct members *membe
     return 0;
 }
 
-/* One round of kill (or, with signal 0, only wait). Returns 0 if there is no member, 1 if there
- * was. */
+/* One round of kill (with signal 0: of waiting). Returns 1 if there were members, 0 if none. */
 static int round_of(int dir, const char *path, int signal, uint64_t deadline, unsigned *pause_us)
 {
     struct members members = {0};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups as directories: paths, files, and the removal of a session's tree, the same for v1 and v2.
- */
+/* Groups as directories, the same for v1 and v2: paths, files, what is done to whole sessions. */
 #include "sandbox/cgroup-internal.h"
 
 #include <dirent.h>

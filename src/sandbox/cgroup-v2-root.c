@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where version 2 lets us make groups, and making that place ready.
 
-   Three ways, tried in this order; looking changes nothing, cgroup_v2_prepare() does, at the first
-   session:
+   There are three ways, tried in this order. Looking changes nothing; cgroup_v2_prepare() does, at
+   the first session.
 
-     unit    this process is in a unit that systemd delegated (a service with Delegate=yes, or the
-   scope of an earlier `box`): sessions are groups below the unit's top     the top of the mount is
-   writable (root, or a container with cgroups of its own): sessions are below a group `boxd` there
-     scope   a user with a systemd user manager: that is asked for a scope, then as with a unit
+   - unit: this process is in a unit that systemd delegated: a service with Delegate=yes, the scope
+     of an earlier `box`. Sessions are groups below the unit's. systemd before 254 cannot start such
+     a service again while sessions that outlived it are in there (219/CGROUP), and from 254 on only
+     with DelegateSubgroup=supervisor.
+
+   - top: the top of the mount is writable, to root, or in a container that has cgroups of its own.
+     Sessions are below a group `boxd` there.
+
+   - scope: a user with a systemd user manager. That is asked for a scope; then as with a unit.
 
    A group that passes controllers on must have no members of its own (the machine's real top
    excepted). So the members of the unit, or of a container's top, are moved to a group `supervisor`
@@ -17,11 +22,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
 #include "core/fd.h"
+#include "core/mem.h"
+#include "core/parse.h"
 
 #define CONTROLLERS (CGROUP_HAS_MEMORY | CGROUP_HAS_PIDS | CGROUP_HAS_CPU)
 #define TOP_GROUP   "boxd"
@@ -40,7 +48,7 @@ static unsigned read_controllers(int dir, const char *file)
 static int check_writable(int dir)
 {
     static const char *const files[] = {".", "cgroup.procs", "cgroup.subtree_control"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
         if (faccessat(dir, files[i], W_OK, AT_EACCESS) < 0)
             return -errno;
     return 0;
@@ -59,22 +67,30 @@ static bool is_marked(const char *dir)
 {
     static const char *const names[] = {"trusted.delegate", "user.delegate"};
     char value[2];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (getxattr(dir, names[i], value, sizeof value) == 1 && value[0] == '1')
             return true;
     return false;
 }
 
-/* systemd marks delegated units since 251, but its user manager does not always; a user's service
-   that runs us is taken to be meant for it. A scope is not: that may be a whole desktop session's.
- */
+/* Whether this is a service's main process, or its child. What else runs in a user's service (a
+   shell in a terminal's, say) has no business rearranging it. */
+static bool is_service_itself(void)
+{
+    const char *text = getenv("SYSTEMD_EXEC_PID");
+    uint64_t pid;
+    return text && parse_u64(text, INT_MAX, &pid) == 0 &&
+           ((pid_t)pid == getpid() || (pid_t)pid == getppid());
+}
+
+/* The system's manager marks delegated units since 251, a user's does not. */
 static bool is_delegated(const char *unit)
 {
     struct stat info;
     if (is_marked(unit))
         return true;
-    return geteuid() != 0 && ends_with(unit, ".service") && stat(unit, &info) == 0 &&
-           info.st_uid == geteuid();
+    return geteuid() != 0 && ends_with(unit, ".service") && is_service_itself() &&
+           stat(unit, &info) == 0 && info.st_uid == geteuid();
 }
 
 /* The delegated unit this process is in: its group, or the one above if its group is no unit itself
@@ -128,8 +144,8 @@ static bool has_members(int dir)
     return size > 0 || size == -EFBIG;
 }
 
-/* The real top may have members beside groups; a container's may not, and only ours can be moved.
- */
+/* The real top may have members beside groups. A container's may not, and is only ours to clear if
+   we are in it. */
 static bool find_top(struct cgroup_root *root, int top, bool own_is_top)
 {
     unsigned available = read_controllers(top, "cgroup.controllers");

@@ -42,9 +42,8 @@ enum cgroup_fd {
     CGROUP_FD_CPU,         /* cpu.stat; v1: cpuacct.usage of the whole *session*, and only where cpu
                               and cpuacct are mounted together */
     CGROUP_FD_OOM,         /* memory.events, or memory.oom_control */
-    CGROUP_FD_OOM_EVENT, /* v1 only: an eventfd that is readable when memory ran out in the session
-                            (and when its group is removed); CGROUP_FD_OOM tells what was killed.
-                            v2: poll CGROUP_FD_OOM for POLLPRI */
+    CGROUP_FD_OOM_EVENT,   /* v1 only: an eventfd, readable when memory ran out in the session or
+                              its group was removed; v2: poll CGROUP_FD_OOM for POLLPRI */
     CGROUP_FD_PIDS_EVENTS, /* pids.events: v2 of the session, v1 of the lane */
     CGROUP_FD_MAX,
 };
@@ -54,8 +53,7 @@ struct cgroup_lane_fds {
     int fds[CGROUP_FD_MAX];
 };
 
-/* All but peak_bytes and processes only ever grow: a command's share is the difference of two
- * readings. */
+/* Counters only ever grow: a command's share is the difference of two readings. */
 struct cgroup_usage {
     bool has_cpu;
     uint64_t cpu_us;
@@ -66,8 +64,7 @@ struct cgroup_usage {
     uint32_t processes;   /* live processes in the lane */
 };
 
-/* The way into a lane for whoever holds it, however little privilege it has left. Unused ones are
- * -1. */
+/* The way into a lane for whoever holds it, however little privilege it has left. -1: unused. */
 #define CGROUP_ENTRY_MAX 3
 struct cgroup_entry {
     int fds[CGROUP_ENTRY_MAX];
@@ -91,9 +88,8 @@ const char *cgroup_root_fix(const struct cgroup_root *root);
 bool cgroup_root_can(const struct cgroup_root *root, const struct cgroup_limits *limits,
                      const char **ret_missing);
 
-/* Kills and removes the groups of owners that are gone (their names carry the owner's pid
-   namespace, pid and start time). Sessions that outlive their owner on purpose are named in `keep`.
- */
+/* Kills and removes the groups of owners that are gone; names carry the owner's pid namespace, pid
+   and start time. Sessions that outlive their owner on purpose are to be named in `keep`. */
 void cgroup_sweep(struct cgroup_root *root);
 void cgroup_sweep_except(struct cgroup_root *root, const char *const *keep, size_t count);
 

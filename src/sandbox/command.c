@@ -18,6 +18,9 @@
 #define FULL_BYTES_MIN (32u * 1024)
 #define FULL_BYTES_MAX (1024u * 1024)
 
+/* Between the kernel's word that memory has run out and the kill that follows it. */
+#define MEMORY_KILL_NS 100000000u
+
 static const char *const cause_names[CAUSE_MAX] = {
 #define X(name, text) [CAUSE_##name] = text,
     CAUSES(X)
@@ -183,14 +186,18 @@ int command_memory_fd(const struct command *command)
     return lane->group.version == CGROUP_NONE ? -1 : lane->group.fds[CGROUP_FD_OOM_EVENT];
 }
 
-void command_check_memory(struct command *command)
+bool command_check_memory(struct command *command)
 {
     struct cgroup_usage usage;
     uint64_t count;
-    ssize_t n = read(command_memory_fd(command), &count, sizeof count);
-    if (n == sizeof count && cgroup_usage_read(&lane_of(command)->group, &usage) == 0 &&
-        usage.oom_kills > command->before.oom_kills)
-        command_kill(command);
+    if (read(command_memory_fd(command), &count, sizeof count) == sizeof count)
+        command->memory_until_ns = now_ns() + MEMORY_KILL_NS;
+    if (cgroup_usage_read(&lane_of(command)->group, &usage) < 0)
+        return false;
+    if (usage.oom_kills == command->before.oom_kills)
+        return now_ns() < command->memory_until_ns;
+    command_kill(command);
+    return false;
 }
 
 void command_signal(struct command *command, int number)

@@ -35,6 +35,7 @@ struct session {
 struct engine {
     int sock;
     pid_t pid;
+    unsigned char request[sizeof(struct spawner_request) + SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
     struct session *sessions;
 };
 

@@ -67,6 +67,7 @@ struct command {
     uint64_t started_ns;
     struct cgroup_usage before;
     struct cgroup_usage last; /* when it was killed: its group may be gone afterwards */
+    uint64_t memory_until_ns; /* how long a kill for memory may still be on its way */
     bool killed;
 };
 
@@ -108,8 +109,9 @@ int command_start(struct session *session, const struct command_request *request
 int command_fd(const struct command *command);
 /* Readable when memory may have run out (call command_check_memory() then), or -1. */
 int command_memory_fd(const struct command *command);
-/* If the kernel killed a process of the command for memory, ends the rest of its tree too. */
-void command_check_memory(struct command *command);
+/* If the kernel killed a process of the command for memory, ends the rest of its tree too. True: to be
+   called again in a moment, because the kernel (v1) tells that memory has run out before it kills. */
+bool command_check_memory(struct command *command);
 void command_signal(struct command *command, int number);
 /* The whole tree, whatever it did. Where the session has no cgroup to tell its tree by, the session. */
 void command_kill(struct command *command);

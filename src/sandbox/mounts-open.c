@@ -127,12 +127,12 @@ static int open_tree_of(const struct step *step, const struct plan *plan,
     return steal_fd(&tree);
 }
 
-int mounts_open(const struct plan *plan, const struct mount_policy *policy, uint32_t base,
-                const char *image_directory, int *ret_fds, struct error *err)
+int mounts_open(const struct plan *plan, size_t first, const struct mount_policy *policy,
+                uint32_t base, const char *image_directory, int *ret_fds, struct error *err)
 {
     for (size_t i = 0; i < plan->step_count; i++)
         ret_fds[i] = -1;
-    for (size_t i = 0; i < plan->step_count; i++) {
+    for (size_t i = first; i < plan->step_count; i++) {
         const struct step *step = &plan->steps[i];
         struct storage_limit limit = {.bytes = step->bytes, .inodes = step->inodes};
         if (step->source)

@@ -8,10 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "core/fd.h"
 #include "sandbox/syscalls.h"
@@ -310,15 +313,21 @@ static int do_step(int root, const struct step *step, int fd, struct error *err)
     return error_set(err, ERROR_PROTOCOL, "unknown step");
 }
 
-/* The first step is the root itself. */
-static int make_root(const struct plan *plan, struct error *err)
+static int attach_root(int root, struct error *err)
 {
-    cleanup_close int root = make_tmpfs(&plan->steps[0], err);
-    if (root < 0)
-        return -1;
     if (move_mount(root, "", AT_FDCWD, STAGE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return error_errno(err, errno, "cannot attach the new root");
-    return steal_fd(&root);
+    return 0;
+}
+
+static int do_steps(int root, const struct plan *plan, size_t first, size_t end, const int *fds,
+                    struct error *err)
+{
+    for (size_t i = first; i < end; i++) {
+        if (do_step(root, &plan->steps[i], fds[i], err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int enter_root(int root, struct error *err)
@@ -330,14 +339,78 @@ static int enter_root(int root, struct error *err)
     return 0;
 }
 
-int mounts_execute(const struct plan *plan, const int *fds, struct error *err)
+static int build_root(const struct plan *plan, size_t end, const int *fds, struct error *err)
 {
-    cleanup_close int root = make_root(plan, err);
-    if (root < 0)
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return error_errno(err, errno, "cannot make the mounts private");
+    /* The first step is the root itself. */
+    cleanup_close int root = make_tmpfs(&plan->steps[0], err);
+    if (root < 0 || attach_root(root, err) < 0 || do_steps(root, plan, 1, end, fds, err) < 0)
         return -1;
-    for (size_t i = 1; i < plan->step_count; i++) {
-        if (do_step(root, &plan->steps[i], fds[i], err) < 0)
-            return -1;
-    }
     return enter_root(root, err);
+}
+
+int mounts_execute(const struct plan *plan, const int *fds, bool on_base, struct error *err)
+{
+    if (!on_base)
+        return build_root(plan, plan->step_count, fds, err);
+    cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_errno(err, errno, "cannot open the root");
+    return do_steps(root, plan, plan->base_count, plan->step_count, fds, err);
+}
+
+/* The child's part: it builds the base in a namespace of its own, and returns that. */
+static int build_base(const struct plan *plan, const struct mount_policy *policy, struct error *err)
+{
+    struct plan base = *plan;
+    const struct step seal = {.kind = STEP_PROTECT, .target = (char *)"/"};
+    /* A user namespace may mount its own proc only where one can be seen already; the session's covers it. */
+    const struct step proc = {.kind = STEP_PROC, .target = (char *)"/proc"};
+    cleanup_free int *fds = xcalloc(plan->step_count, sizeof *fds);
+    base.step_count = plan->base_count;
+    if (unshare(CLONE_NEWNS) < 0)
+        return error_errno(err, errno, "cannot make a mount namespace");
+    umask(0);
+    if (mounts_open(&base, 0, policy, 0, NULL, fds, err) < 0 ||
+        build_root(&base, base.step_count, fds, err) < 0)
+        return -1;
+    cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || do_step(root, &proc, -1, err) < 0 || do_step(root, &seal, -1, err) < 0)
+        return -1;
+    int namespace = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    return namespace < 0 ? error_errno(err, errno, "cannot open a mount namespace") : namespace;
+}
+
+int mounts_make_base(const struct plan *plan, const struct mount_policy *policy, int *ret_namespace,
+                     struct error *err)
+{
+    int pair[2];
+    struct error failure = ERROR_INIT;
+    size_t count = 1;
+    int namespace = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_errno(err, errno, "cannot make a socket");
+    pid_t pid = fork();
+    if (pid == 0) {
+        int built = build_base(plan, policy, &failure);
+        fd_send(pair[1], &failure, sizeof failure, &built, built >= 0);
+        _exit(0);
+    }
+    close(pair[1]);
+    cleanup_close int sock = pair[0];
+    if (pid < 0)
+        return error_errno(err, errno, "cannot fork");
+    ssize_t n = fd_receive(sock, &failure, sizeof failure, &namespace, &count, 0);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (n != sizeof failure || count > 1)
+        return error_set(err, ERROR_SYSTEM, "the base of the root file system was not built");
+    if (failure.code) {
+        if (err)
+            *err = failure;
+        return -1;
+    }
+    *ret_namespace = namespace;
+    return 0;
 }

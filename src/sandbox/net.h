@@ -59,8 +59,9 @@ void netns_pool_free(struct netns_pool *pool);
 int netns_pool_take(struct netns_pool *pool, int *ret_fd, struct error *err);
 /* Takes ownership of fd; kept if there is room, else closed. Never give back one that had a link. */
 void netns_pool_give(struct netns_pool *pool, int fd);
-/* Makes one more if fewer than `keep` are in store; true if it did. For idle moments. */
-bool netns_pool_fill(struct netns_pool *pool);
+/* Makes one more if fewer than `keep` are in store or lent out to come back; true if it did. For idle
+   moments. */
+bool netns_pool_fill(struct netns_pool *pool, unsigned lent);
 
 /* Makes the calling process's own namespace fit to live in: loopback up, every port and ping for anybody. */
 int net_prepare(struct error *err);

@@ -106,10 +106,10 @@ void netns_pool_give(struct netns_pool *pool, int fd)
         close(fd);
 }
 
-bool netns_pool_fill(struct netns_pool *pool)
+bool netns_pool_fill(struct netns_pool *pool, unsigned lent)
 {
     int fd;
-    if (pool->count >= pool->keep || netns_make(&fd, NULL) < 0)
+    if (pool->count + lent >= pool->keep || netns_make(&fd, NULL) < 0)
         return false;
     netns_pool_give(pool, fd);
     return true;

@@ -101,7 +101,7 @@ static void add_proc(struct plan *plan, const struct facts *facts)
     }
 }
 
-static void add_dev(struct plan *plan, const struct sandbox_spec *spec)
+static void add_dev(struct plan *plan)
 {
     static const char *const nodes[] = {"/dev/null",   "/dev/zero",    "/dev/full",
                                         "/dev/random", "/dev/urandom", "/dev/tty"};
@@ -122,13 +122,8 @@ static void add_dev(struct plan *plan, const struct sandbox_spec *spec)
                                      .source = (char *)nodes[i]});
     for (size_t i = 0; i < ARRAY_SIZE(links); i++)
         add_link(plan, links[i][0], links[i][1]);
-    plan_add(plan, (struct step){.kind = STEP_DEVPTS, .target = (char *)"/dev/pts"});
-    plan_add(plan, (struct step){.kind = STEP_TMPFS,
-                                 .target = (char *)"/dev/shm",
-                                 .bytes = spec->scratch_bytes,
-                                 .inodes = spec->scratch_inodes,
-                                 .mode = 01777,
-                                 .writable = true});
+    add_dir(plan, "/dev/pts", 0755);
+    add_dir(plan, "/dev/shm", 0755);
     plan_add(plan, (struct step){.kind = STEP_PROTECT, .target = (char *)"/dev"});
 }
 
@@ -144,8 +139,9 @@ static void add_scratch(struct plan *plan, const struct sandbox_spec *spec, cons
                                  .owned = true});
 }
 
-void plan_host_root(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts)
+static void add_base(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts)
 {
+    static const char *const mount_points[] = {"/proc", "/tmp", "/home", BOX_HOME, SPEC_WORKSPACE};
     plan_add(plan, (struct step){.kind = STEP_TMPFS,
                                  .target = (char *)"/",
                                  .bytes = spec->writable_root ? spec->scratch_bytes : ROOT_BYTES,
@@ -155,15 +151,25 @@ void plan_host_root(struct plan *plan, const struct sandbox_spec *spec, const st
                                  .owned = spec->writable_root});
     add_programs(plan, spec, facts);
     add_etc(plan, spec, facts);
-    /* /dev first: masking needs its null device. */
-    add_dev(plan, spec);
-    add_proc(plan, facts);
-    add_scratch(plan, spec, "/tmp", 01777);
-    add_scratch(plan, spec, BOX_HOME, 0755);
+    add_dev(plan);
     add_dir(plan, "/run", 0755);
     add_dir(plan, "/var", 0755);
     add_link(plan, "/var/tmp", "../tmp");
     add_link(plan, "/var/run", "../run");
+    for (size_t i = 0; i < ARRAY_SIZE(mount_points); i++)
+        add_dir(plan, mount_points[i], 0755);
+    /* A root that can be written to is a session's own. */
+    plan->base_count = spec->writable_root ? 0 : plan->step_count;
+}
+
+void plan_host_root(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts)
+{
+    add_base(plan, spec, facts);
+    add_proc(plan, facts);
+    plan_add(plan, (struct step){.kind = STEP_DEVPTS, .target = (char *)"/dev/pts"});
+    add_scratch(plan, spec, "/dev/shm", 01777);
+    add_scratch(plan, spec, "/tmp", 01777);
+    add_scratch(plan, spec, BOX_HOME, 0755);
 }
 
 void plan_seal_root(struct plan *plan, const struct sandbox_spec *spec)

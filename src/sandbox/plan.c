@@ -59,6 +59,28 @@ bool plan_can_kill_lane(const struct plan *plan)
     return plan->cgroup != CGROUP_NONE && !plan->single;
 }
 
+static bool has_mount_point(const struct plan *plan, size_t step)
+{
+    const char *target = plan->steps[step].target;
+    for (size_t i = 0; i < step; i++) {
+        const struct step *other = &plan->steps[i];
+        if (i < plan->base_count && other->kind == STEP_DIR && strcmp(other->target, target) == 0)
+            return true;
+        if (i >= plan->base_count && path_is_below(target, other->target))
+            return true;
+    }
+    return strcmp(target, "/") == 0;
+}
+
+bool plan_base_suffices(const struct plan *plan)
+{
+    for (size_t i = plan->base_count; i < plan->step_count; i++) {
+        if (!has_mount_point(plan, i))
+            return false;
+    }
+    return plan->base_count > 0;
+}
+
 /* Maps the caller's own id to the user inside and spreads a range over the rest. */
 static size_t map_around(struct id_map *maps, uint32_t own, uint32_t box, struct subid_range range)
 {

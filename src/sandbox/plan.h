@@ -95,6 +95,7 @@ struct plan {
     size_t gid_map_count;
     struct step *steps;
     size_t step_count;
+    size_t base_count; /* the first so many make nothing of a session's own: the same for all like it */
     struct cgroup_limits limits;
     enum cgroup_version cgroup;
     enum limit_means memory_by, cpu_by, pids_by;
@@ -117,5 +118,8 @@ void plan_release(struct plan *plan);
 const char *step_kind_name(enum step_kind kind);
 /* Whether a session of this plan can outlive a command that had to be killed. */
 bool plan_can_kill_lane(const struct plan *plan);
+/* Whether the steps behind the base can do with it as it is: every mount point they need is there, or lies in
+   something they mount themselves. */
+bool plan_base_suffices(const struct plan *plan);
 const char *limit_means_name(enum limit_means means);
 const char *id_scheme_name(enum id_scheme scheme);

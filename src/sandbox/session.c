@@ -100,7 +100,7 @@ static int ask_create(struct engine *engine, const struct sandbox_spec *spec,
                       struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err)
 {
     const struct spawner_request head = {.type = SPAWNER_CREATE};
-    cleanup_free unsigned char *data = xmalloc(sizeof head + SPEC_WIRE_MAX);
+    unsigned char *data = engine->request;
     struct wire_writer writer = {.data = data + sizeof head, .capacity = SPEC_WIRE_MAX};
     memcpy(data, &head, sizeof head);
     sandbox_spec_encode(spec, &writer);

@@ -2,9 +2,9 @@
 /* The life of a session's first process from clone to exec of box-init.
 
    Stages, each with less to lose than the one before:
-     1. wait for the id maps; until then it owns nothing and touches nothing
-     2. with the capabilities of its own user namespace only: loopback, filter, mounts, pivot
-     3. wait until the spawner has put it into its cgroup, so that all it forks is born there
+     1. enter its cgroup, so that all it does is charged there and all it forks is born there
+     2. wait for the id maps; until then it owns nothing and touches nothing
+     3. with the capabilities of its own user namespace only: loopback, filter, mounts, pivot
      4. give up: groups, ids, bounding set, capabilities, new privileges
      5. exec box-init from a descriptor; nothing of the host is open any more but what INIT_FD_* name */
 #include "sandbox/setup.h"
@@ -16,7 +16,6 @@
 #include <linux/securebits.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,6 +35,12 @@ static int wait_for(int go, char wanted, struct error *err)
     if (n != 1 || byte != wanted)
         return error_set(err, ERROR_GONE, "the spawner ended while a session was being made");
     return 0;
+}
+
+static int enter_group(const struct setup *setup, struct error *err)
+{
+    int rc = setup->group ? cgroup_entry_use(setup->group) : 0;
+    return rc < 0 ? error_errno(err, -rc, "cannot enter the session's control group") : 0;
 }
 
 /* As root, become the root of the own range: what is made from here on belongs to the session. An ordinary
@@ -66,12 +71,10 @@ static int make_files(const struct setup *setup, struct error *err)
 {
     const struct plan *plan = setup->plan;
     umask(0);
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return error_errno(err, errno, "cannot make the mounts private");
     if (plan->ids != ID_RANGE &&
-        mounts_open(plan, setup->policy, 0, NULL, setup->sources, err) < 0)
+        mounts_open(plan, 0, setup->policy, 0, NULL, setup->sources, err) < 0)
         return -1;
-    if (mounts_execute(plan, setup->sources, err) < 0)
+    if (mounts_execute(plan, setup->sources, setup->on_base, err) < 0)
         return -1;
     umask(022);
     if (sethostname(BOX_USER, strlen(BOX_USER)) < 0)
@@ -111,10 +114,12 @@ static int give_up(const struct plan *plan, struct error *err)
     const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
                                SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
                                SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-    for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) {
-        if (prctl(PR_CAPBSET_DROP, capability) < 0)
-            return error_errno(err, errno, "cannot drop capability %lu", capability);
-    }
+    /* EINVAL is the first number that this kernel has no capability for. */
+    unsigned long capability = 0;
+    while (prctl(PR_CAPBSET_DROP, capability) == 0)
+        capability++;
+    if (errno != EINVAL || capability <= CAP_AUDIT_READ)
+        return error_errno(err, errno, "cannot drop capability %lu", capability);
     if (prctl(PR_SET_SECUREBITS, bits) < 0)
         return error_errno(err, errno, "cannot lock the secure bits");
     /* Where the kernel forbids it (a single mapped id), the groups are unmapped and stay the caller's. */
@@ -162,11 +167,12 @@ static int setup_stages(struct setup *setup, struct error *err)
     char *argv[] = {(char *)"box-init", NULL};
     char *envp[] = {NULL};
     int binary;
-    if (wait_for(setup->go, SETUP_MAPPED, err) < 0 || take_ids(setup->plan, err) < 0 ||
-        make_network(setup, err) < 0 || make_files(setup, err) < 0 ||
-        wait_for(setup->go, SETUP_PLACED, err) < 0 || set_rlimits(setup->plan, err) < 0)
+    if (enter_group(setup, err) < 0 || wait_for(setup->go, SETUP_MAPPED, err) < 0 ||
+        take_ids(setup->plan, err) < 0 || make_network(setup, err) < 0 ||
+        make_files(setup, err) < 0 || wait_for(setup->go, SETUP_LINKED, err) < 0)
         return -1;
-    if (give_up(setup->plan, err) < 0 || arrange_fds(setup, &binary, err) < 0)
+    if (set_rlimits(setup->plan, err) < 0 || give_up(setup->plan, err) < 0 ||
+        arrange_fds(setup, &binary, err) < 0)
         return -1;
     syscall(SYS_execveat, binary, "", argv, envp, AT_EMPTY_PATH);
     return error_errno(err, errno, "cannot start box-init");

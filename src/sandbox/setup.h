@@ -6,13 +6,15 @@
 
 /* What the spawner tells it on the `go` pipe, in this order. */
 #define SETUP_MAPPED 'm' /* the user namespace has its maps */
-#define SETUP_PLACED 'p' /* cgroup and network are in place */
+#define SETUP_LINKED 'l' /* the network is in place */
 
 struct setup {
     const struct plan *plan;
     const struct mount_policy *policy;
     const struct strings *host_addresses; /* for an ordinary user's network filter */
     int *sources;    /* one for each step; opened here if the plan is an ordinary user's */
+    bool on_base;    /* the root is the plan's base already */
+    const struct cgroup_entry *group; /* the way into its cgroup, or NULL: it was born there */
     int control;     /* becomes INIT_FD_CONTROL */
     int filter;      /* becomes INIT_FD_FILTER */
     int range_lock;  /* becomes INIT_FD_RANGE, or -1 */

@@ -24,11 +24,14 @@ struct making {
     struct plan plan;
     struct idrange range;
     int *sources;
+    int base; /* the mount namespace to be born in, or -1; the spawner's */
     int control[2];
     int go[2];
     int netns;
     struct strings host_addresses;
     int birth_group;
+    struct cgroup_entry entry;
+    bool has_entry;
     struct spawned *session;
 };
 
@@ -65,24 +68,49 @@ static int take_network(struct making *making, struct error *err)
     return 0;
 }
 
+/* A group that another session has left, under new limits; v1 alone, where groups are many directories. */
+static int reuse_group(struct spawner *spawner, struct spawned *session,
+                       const struct cgroup_limits *limits, struct error *err)
+{
+    memcpy(session->group, spawner->spare_groups[--spawner->spare_count], sizeof session->group);
+    session->has_group = true;
+    return cgroup_session_limit(spawner->cgroups, session->group, limits, err);
+}
+
 static int take_group(struct making *making, struct error *err)
 {
     struct spawner *spawner = making->spawner;
     struct spawned *session = making->session;
-    const char *missing;
+    const struct cgroup_limits *limits = &making->plan.limits;
     if (making->plan.cgroup == CGROUP_NONE)
         return 0;
-    if (!cgroup_root_can(spawner->cgroups, &making->plan.limits, &missing)) {
-        error_set(err, ERROR_UNSUPPORTED, "the %s limit cannot be enforced by this machine's cgroups",
-                  missing);
-        return error_hint(err, "%s", cgroup_root_fix(spawner->cgroups));
+    if (spawner->spare_count > 0) {
+        if (reuse_group(spawner, session, limits, err) < 0)
+            return -1;
+    } else {
+        cgroup_session_name(spawner->cgroups, session->number, session->group,
+                            sizeof session->group);
+        if (cgroup_session_create(spawner->cgroups, session->group, limits, &making->birth_group,
+                                  err) < 0)
+            return -1;
+        session->has_group = true;
     }
-    cgroup_session_name(spawner->cgroups, session->number, session->group, sizeof session->group);
-    if (cgroup_session_create(spawner->cgroups, session->group, &making->plan.limits,
-                              &making->birth_group, err) < 0)
+    if (making->birth_group >= 0)
+        return 0;
+    if (cgroup_entry_open(spawner->cgroups, session->group, 0, &making->entry, err) < 0)
         return -1;
-    session->has_group = true;
+    making->has_entry = true;
     return 0;
+}
+
+/* Only what never had a lane but the first is as good as new. */
+static void give_group(struct spawner *spawner, const struct spawned *session)
+{
+    if (session->single && spawner->facts.cgroup == CGROUP_V1 && spawner->spare_count < SPARE_GROUPS)
+        memcpy(spawner->spare_groups[spawner->spare_count++], session->group,
+               sizeof session->group);
+    else
+        cgroup_session_remove(spawner->cgroups, session->group, NULL);
 }
 
 static int take_resources(struct making *making, struct error *err)
@@ -94,7 +122,10 @@ static int take_resources(struct making *making, struct error *err)
             return -1;
         making->session->range = making->range.index;
         spawner->range_hint = making->range.index + 1;
-        if (mounts_open(&making->plan, &spawner->config->policy, making->range.base,
+        if (spawner_base(spawner, &making->plan, &making->base, err) < 0)
+            return -1;
+        size_t first = making->base < 0 ? 0 : making->plan.base_count;
+        if (mounts_open(&making->plan, first, &spawner->config->policy, making->range.base,
                         directory ? directory : "/var/tmp", making->sources, err) < 0)
             return -1;
     }
@@ -122,6 +153,27 @@ static int explain_clone(int errnum, struct error *err)
     return -1;
 }
 
+/* Never go on in a session's namespaces. */
+static void leave_namespaces(const struct making *making)
+{
+    const struct spawner *spawner = making->spawner;
+    if ((making->netns >= 0 && setns(spawner->host_netns, CLONE_NEWNET) < 0) ||
+        (making->base >= 0 && setns(spawner->host_mounts, CLONE_NEWNS) < 0))
+        _exit(1);
+}
+
+/* The child is born where the spawner is at that moment. */
+static int enter_namespaces(const struct making *making, struct error *err)
+{
+    if ((making->netns >= 0 && setns(making->netns, CLONE_NEWNET) < 0) ||
+        (making->base >= 0 && setns(making->base, CLONE_NEWNS) < 0)) {
+        error_errno(err, errno, "cannot enter a prepared namespace");
+        leave_namespaces(making);
+        return -1;
+    }
+    return 0;
+}
+
 static pid_t clone_init(struct making *making, struct error *err)
 {
     struct spawner *spawner = making->spawner;
@@ -133,8 +185,8 @@ static pid_t clone_init(struct making *making, struct error *err)
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)making->birth_group;
     }
-    if (making->netns >= 0 && setns(making->netns, CLONE_NEWNET) < 0)
-        return error_errno(err, errno, "cannot enter a network namespace");
+    if (enter_namespaces(making, err) < 0)
+        return -1;
     pid_t pid = (pid_t)sys_clone3(&args);
     if (pid == 0) {
         const struct setup setup = {
@@ -142,6 +194,8 @@ static pid_t clone_init(struct making *making, struct error *err)
             .policy = &spawner->config->policy,
             .host_addresses = &making->host_addresses,
             .sources = making->sources,
+            .on_base = making->base >= 0,
+            .group = making->has_entry ? &making->entry : NULL,
             .control = making->control[1],
             .filter = filter,
             .range_lock = making->range.lock_fd,
@@ -152,8 +206,7 @@ static pid_t clone_init(struct making *making, struct error *err)
         setup_run(&setup);
     }
     int errnum = errno;
-    if (making->netns >= 0 && setns(spawner->host_netns, CLONE_NEWNET) < 0)
-        _exit(1); /* never go on in a session's network */
+    leave_namespaces(making);
     return pid < 0 ? explain_clone(errnum, err) : pid;
 }
 
@@ -180,10 +233,7 @@ static int complete(struct making *making, struct error *err)
     if (making->plan.ids != ID_RANGE && making->plan.network == NETWORK_ON &&
         net_pasta_start(session->pid, &session->pasta, err) < 0)
         return -1;
-    if (session->has_group && making->birth_group < 0 &&
-        cgroup_place(making->spawner->cgroups, session->group, 0, session->pid, err) < 0)
-        return -1;
-    return say(making->go[1], SETUP_PLACED, err);
+    return say(making->go[1], SETUP_LINKED, err);
 }
 
 static void end_at_once(struct spawned *session)
@@ -203,6 +253,8 @@ static void making_release(struct making *making)
     fd_clear(&making->go[0]);
     fd_clear(&making->go[1]);
     fd_clear(&making->birth_group);
+    if (making->has_entry)
+        cgroup_entry_close(&making->entry);
     strings_release(&making->host_addresses);
     plan_release(&making->plan);
 }
@@ -241,6 +293,7 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
 {
     struct making making = {.spawner = spawner,
                             .range = {.lock_fd = -1},
+                            .base = -1,
                             .control = {-1, -1},
                             .go = {-1, -1},
                             .netns = -1,
@@ -262,7 +315,7 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
         end_at_once(session);
         goto fail;
     }
-    session->settled = making.plan.single;
+    session->single = session->settled = making.plan.single;
     reply->host_pid = session->pid;
     reply->id_base = making.range.base;
     ret_fds[(*ret_count)++] = steal_fd(&making.control[0]);
@@ -287,7 +340,7 @@ void spawned_release(struct spawner *spawner, struct spawned *session)
             ;
     }
     if (session->has_group)
-        cgroup_session_remove(spawner->cgroups, session->group, NULL);
+        give_group(spawner, session);
     /* A link needs no undoing: it goes with its namespace. Taking it down here would hold up every other
        session for as long as the kernel waits for its readers, tens of milliseconds. */
     if (session->netns >= 0) {

@@ -326,8 +326,9 @@ static int prepare(struct spawner *spawner, struct error *err)
     if (spawner->facts.root) {
         spawner->netns = netns_pool_new(spawner->config->ready_networks);
         spawner->host_netns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-        if (spawner->host_netns < 0)
-            return error_errno(err, errno, "cannot open the host's network namespace");
+        spawner->host_mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (spawner->host_netns < 0 || spawner->host_mounts < 0)
+            return error_errno(err, errno, "cannot open the host's namespaces");
     }
     spawner->init_binary = load_init_binary(spawner->config->init_binary, err);
     return spawner->init_binary < 0 ? -1 : 0;
@@ -353,8 +354,9 @@ static void serve(struct spawner *spawner, int children)
         struct pollfd polled[] = {{.fd = spawner->sock, .events = POLLIN},
                                   {.fd = children, .events = POLLIN}};
         int ready = poll(polled, ARRAY_SIZE(polled), 0);
-        if (ready == 0 && spawner->netns && netns_pool_fill(spawner->netns))
-            continue; /* idle work, one piece at a time */
+        /* Idle work, one piece at a time. What is lent out comes back, so it counts as there. */
+        if (ready == 0 && spawner->netns && netns_pool_fill(spawner->netns, spawner->lent))
+            continue;
         if (ready == 0)
             ready = poll(polled, ARRAY_SIZE(polled), -1);
         if (ready < 0)
@@ -380,7 +382,7 @@ static void drop_stdio(void)
 
 static _Noreturn void spawner_main(const struct spawner_config *config, int sock)
 {
-    struct spawner spawner = {.sock = sock, .config = config, .host_netns = -1, .next_number = 1};
+    struct spawner spawner = {.sock = sock, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
     /* Not where the last one began: its ranges are the likeliest to be in use, or their links to linger. */
     spawner.range_hint = (uint32_t)getpid() * 2654435761u % IDRANGE_COUNT;
     struct error err = ERROR_INIT;
@@ -403,6 +405,8 @@ static _Noreturn void spawner_main(const struct spawner_config *config, int sock
     }
     serve(&spawner, children);
     end_everything(&spawner);
+    while (spawner.spare_count > 0)
+        cgroup_session_remove(spawner.cgroups, spawner.spare_groups[--spawner.spare_count], NULL);
     net_host_close(spawner.net_host);
     netns_pool_free(spawner.netns);
     cgroup_root_close(spawner.cgroups);

@@ -10,9 +10,9 @@
    memory; most sessions never come near theirs. The price: if the host runs full after the check
    made here, what the sandbox writes is lost on its way to the disk, and only fsync() tells it.
 
-   Measured (1 GiB image on ext4): direct I/O on the file keeps a workspace from being in the page
-   cache twice; "discard" would give the space of deleted files back to the host at once, but makes
-   rm -rf of a source tree 4 to 20 times slower, so a workspace costs what it held at most. */
+   Measured with ext4 below: direct I/O keeps a workspace from being in the page cache twice;
+   "discard" would give the space of deleted files back to the host at once, but makes rm -rf of a
+   source tree 4 to 20 times slower, so a workspace costs the most it ever held until it ends. */
 #include "sandbox/storage.h"
 
 #include <errno.h>

@@ -237,6 +237,54 @@ static int attack_chown(int argc, char **argv)
     return 0;
 }
 
+/* Leaves a program behind that would run as the owner of the directory, by every call that takes a
+ * mode. */
+static int attack_setid(int argc, char **argv)
+{
+    if (argc != 1 || chdir(argv[0]) < 0)
+        broken("setid DIRECTORY");
+    static const unsigned modes[] = {04755, 02755, 06777};
+    static const int create = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        const unsigned mode = modes[i];
+        const unsigned long high = mode | 1UL << 32;
+        struct {
+            uint64_t flags, mode, resolve;
+        } how = {(uint64_t)create, mode, 0};
+        char name[64];
+        umask(0);
+        snprintf(name, sizeof name, "plain.%o", mode);
+        int fd = open(name, create, 0755);
+        result(fd, "plain.%o", mode);
+        result(syscall(SYS_fchmodat, AT_FDCWD, name, mode), "fchmodat.%o", mode);
+        result(syscall(SYS_fchmodat, AT_FDCWD, name, high), "fchmodat.high.%o", mode);
+        result(syscall(SYS_fchmod, fd, mode), "fchmod.%o", mode);
+        result(syscall(452 /* fchmodat2 */, AT_FDCWD, name, mode, 0), "fchmodat2.%o", mode);
+#ifdef SYS_open
+        result(syscall(SYS_chmod, name, mode), "chmod.%o", mode);
+        snprintf(name, sizeof name, "open.%o", mode);
+        result(syscall(SYS_open, name, create, mode), "open.%o", mode);
+        snprintf(name, sizeof name, "creat.%o", mode);
+        result(syscall(SYS_creat, name, mode), "creat.%o", mode);
+        snprintf(name, sizeof name, "mknod.%o", mode);
+        result(syscall(SYS_mknod, name, S_IFREG | mode, 0), "mknod.%o", mode);
+#endif
+        snprintf(name, sizeof name, "openat.%o", mode);
+        result(syscall(SYS_openat, AT_FDCWD, name, create, high), "openat.%o", mode);
+        snprintf(name, sizeof name, "openat2.%o", mode);
+        result(syscall(437 /* openat2 */, AT_FDCWD, name, &how, sizeof how), "openat2.%o", mode);
+        snprintf(name, sizeof name, "mknodat.%o", mode);
+        result(syscall(SYS_mknodat, AT_FDCWD, name, S_IFREG | mode, 0), "mknodat.%o", mode);
+        snprintf(name, sizeof name, "tmpfile.%o", mode);
+        fd = (int)syscall(SYS_openat, AT_FDCWD, ".", O_TMPFILE | O_WRONLY, mode);
+        char self[64];
+        snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+        result(fd < 0 ? -1 : linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW),
+               "tmpfile.%o", mode);
+    }
+    return 0;
+}
+
 /* Every descriptor of this process, and where it leads. */
 static int attack_fds(int argc, char **argv)
 {
@@ -269,6 +317,7 @@ const struct attack attacks_files[] = {
     {"mknod", attack_mknod, "[DIRECTORY]"},
     {"handles", attack_handles, "[PATH]"},
     {"chown", attack_chown, "PATH…"},
+    {"setid", attack_setid, "DIRECTORY"},
     {"fds", attack_fds, ""},
     {0},
 };

@@ -37,7 +37,8 @@ static int make_address(const char *host, const char *port, struct sockaddr_stor
     return 0;
 }
 
-/* -1 with errno, or what came back: a connection that brings no greeting counts as none. */
+/* -1 with errno, or how much came back. A connection counts, whatever comes of it; without one it
+   is the answer that does. */
 static ssize_t greet(int type, const char *host, const char *port, char *reply, size_t size)
 {
     struct sockaddr_storage address;
@@ -62,18 +63,17 @@ static ssize_t greet(int type, const char *host, const char *port, char *reply, 
         errno = error;
         goto out;
     }
-    if (send(sock, "hello\n", 6, MSG_NOSIGNAL) < 0)
+    if (send(sock, "hello\n", 6, MSG_NOSIGNAL) < 0) {
+        n = type == SOCK_STREAM ? 0 : -1;
         goto out;
+    }
     watched.events = POLLIN;
-    if (poll(&watched, 1, PATIENCE_MS) <= 0) {
+    if (poll(&watched, 1, PATIENCE_MS) <= 0)
         errno = ETIMEDOUT;
-        goto out;
-    }
-    n = recv(sock, reply, size - 1, 0);
-    if (n == 0) {
-        errno = ECONNRESET;
-        n = -1;
-    }
+    else
+        n = recv(sock, reply, size - 1, 0);
+    if (n < 0 && type == SOCK_STREAM)
+        n = 0;
 out:;
     int errnum = errno;
     close(sock);
@@ -94,7 +94,7 @@ static int attack_connect(int argc, char **argv)
         reply[strcspn(reply, "\n")] = '\0';
         snprintf(label, sizeof label, "%s:%s:%s", argv[i], argv[i + 1], argv[i + 2]);
         errno = errnum;
-        result_detail(n, label, "%s", reply);
+        result_detail(n, label, "%s", n < 0 ? "" : *reply ? reply : "connected");
     }
     return 0;
 }
@@ -179,7 +179,8 @@ static int attack_serve(int argc, char **argv)
         int peer = accept(server, NULL, NULL);
         if (peer < 0)
             continue;
-        if (write(peer, "sandbox\n", 8) != 8)
+        char byte;
+        if (write(peer, "sandbox\n", 8) != 8 || read(peer, &byte, 1) < 0)
             puts("a client left");
         close(peer);
     }

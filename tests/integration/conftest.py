@@ -200,7 +200,7 @@ class Box:
         self.name = entry.pw_name
         self.programs = programs
         self.base = base
-        self.wrapper = []  # put in front of box: another namespace, a tracer
+        self.wrapper = []  # put in front of box, and run by root whoever box runs as
         self._probes = {}
 
     def directory(self, mode=0o755):
@@ -227,6 +227,8 @@ class Box:
             return
         if USER_CGROUP:
             Path(USER_CGROUP, "cgroup.procs").write_text(str(os.getpid()))
+        if self.wrapper:  # which drops it at its end
+            return
         os.setgroups([])
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
@@ -253,7 +255,10 @@ class Box:
                 before()
             self._become()
 
-        command = [*map(str, self.wrapper), str(self.programs.box), *map(str, args)]
+        wrapper = list(self.wrapper)
+        if wrapper and ROOT and not self.root:
+            wrapper += ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
+        command = [*map(str, wrapper), str(self.programs.box), *map(str, args)]
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)

@@ -471,8 +471,8 @@ static void pool_keeps(void **state)
     struct error err = ERROR_INIT;
     stat("/proc/self/ns/net", &home);
     struct netns_pool *pool = netns_pool_new(1);
-    assert_true(netns_pool_fill(pool));
-    assert_false(netns_pool_fill(pool));
+    assert_true(netns_pool_fill(pool, 0));
+    assert_false(netns_pool_fill(pool, 0));
     int first;
     int second;
     assert_int_equal(netns_pool_take(pool, &first, &err), 0);
