@@ -30,6 +30,7 @@ struct run {
     struct capture_pipes pipes;
     int signals;      /* a signalfd */
     unsigned endings; /* how often an end was asked for */
+    int abandoned;    /* the signal that cut its output short, or 0 */
 };
 
 /* --- signals
@@ -63,8 +64,10 @@ static bool on_signal(struct command *command, void *data)
                 terminal_resize(STDIN_FILENO, command->terminal);
             continue;
         }
-        if (!command)
+        if (!command) {
+            run->abandoned = number;
             return true;
+        }
         if ((number == SIGINT || number == SIGTERM) && ++run->endings > 1)
             return true;
         command_signal(command, number);
@@ -212,7 +215,7 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     if (!options->json && !options->quiet)
         run_explain(options, &result, stderr);
     if (rc == 0)
-        *ret_status = run_exit_status(&result);
+        *ret_status = run->abandoned ? EXIT_SIGNAL + run->abandoned : run_exit_status(&result);
     capture_result_release(&result);
     return rc;
 }

@@ -64,8 +64,21 @@ static int denied_page_make(void)
     return denied == MAP_FAILED ? -1 : steal_fd(&fd);
 }
 
-/* Forks the launcher of a lane and waits until its filter is on. */
-static int lane_open(uint32_t lane, int *ret_sock, int *ret_pid)
+/* A process that moves itself, alone, is in at once; moved by another it would wait for the kernel. */
+int group_enter(int *fds, size_t count)
+{
+    int rc = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (fds[i] >= 0 && write(fds[i], "0", 1) != 1)
+            rc = -errno;
+        fd_clear(&fds[i]);
+    }
+    return rc;
+}
+
+/* Forks the launcher of a lane and waits until its filter is on. Without descriptors in `group` it stays in
+   init's own groups. */
+static int lane_open(uint32_t lane, int *group, size_t group_count, int *ret_sock)
 {
     int pair[2];
     int listener_pair[2];
@@ -82,6 +95,8 @@ static int lane_open(uint32_t lane, int *ret_sock, int *ret_pid)
     }
     int pid = fork();
     if (pid == 0) {
+        if (group_enter(group, group_count) < 0)
+            _exit(1);
         /* The launcher keeps nothing of init's. */
         int kept = dup2(pair[1], INIT_FD_CONTROL);
         int kept_listener = dup2(listener_pair[1], INIT_FD_FILTER);
@@ -104,25 +119,15 @@ static int lane_open(uint32_t lane, int *ret_sock, int *ret_pid)
     }
     listeners[listener_count++] = (struct listener){.fd = fd, .lane = lane};
     *ret_sock = pair[0];
-    *ret_pid = pid;
     return 0;
 }
 
-static void handle_lane(uint32_t lane)
+static void handle_lane(uint32_t lane, int *group, size_t group_count)
 {
     struct init_lane reply = {.type = INIT_LANE, .lane = lane};
-    int fds[2] = {-1, -1};
-    int pid = 0;
-    int rc = lane_open(lane, &fds[0], &pid);
-    if (rc == 0) {
-        fds[1] = (int)syscall(SYS_pidfd_open, pid, 0);
-        if (fds[1] < 0)
-            rc = -errno;
-    }
-    reply.errnum = -rc;
-    fd_send(INIT_FD_CONTROL, &reply, sizeof reply, fds, rc == 0 ? 2 : 0);
-    fd_clear(&fds[0]);
-    fd_clear(&fds[1]);
+    cleanup_close int sock = -1;
+    reply.errnum = -lane_open(lane, group, group_count, &sock);
+    fd_send(INIT_FD_CONTROL, &reply, sizeof reply, &sock, sock >= 0);
 }
 
 static void handle_signal(const struct init_signal *request)
@@ -132,11 +137,11 @@ static void handle_signal(const struct init_signal *request)
         kill(-request->pid, request->number);
 }
 
-static void handle_request(const union init_request *request)
+static void handle_request(const union init_request *request, int *fds, size_t fd_count)
 {
     switch (request->type) {
     case INIT_LANE:
-        handle_lane(request->lane.lane);
+        handle_lane(request->lane.lane, fds, fd_count);
         break;
     case INIT_SIGNAL:
         handle_signal(&request->signal);
@@ -175,10 +180,27 @@ static void answer_denied(const struct listener *listener)
     ioctl(listener->fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
 }
 
+/* false: the caller is gone. */
+static bool serve_request(void)
+{
+    static union init_request request;
+    int fds[INIT_GROUP_FDS];
+    size_t fd_count = INIT_GROUP_FDS;
+    ssize_t size = fd_receive(INIT_FD_CONTROL, &request, sizeof request, fds, &fd_count, 0);
+    if (size == 0 || (size < 0 && size != -EMSGSIZE && size != -EBADMSG))
+        return false;
+    if (size < 0)
+        return true;
+    if (init_request_valid(&request, (size_t)size))
+        handle_request(&request, fds, fd_count);
+    for (size_t i = 0; i < fd_count; i++)
+        fd_clear(&fds[i]);
+    return true;
+}
+
 static void serve(int children)
 {
     struct pollfd polled[POLL_LISTENERS + LISTENER_MAX];
-    static union init_request request;
     for (;;) {
         polled[POLL_CONTROL] = (struct pollfd){.fd = INIT_FD_CONTROL, .events = POLLIN};
         polled[POLL_CHILDREN] = (struct pollfd){.fd = children, .events = POLLIN};
@@ -204,13 +226,8 @@ static void serve(int children)
                 listeners[i] = listeners[--listener_count];
             }
         }
-        if (polled[POLL_CONTROL].revents) {
-            ssize_t size = fd_receive(INIT_FD_CONTROL, &request, sizeof request, NULL, NULL, 0);
-            if (size == 0 || (size < 0 && size != -EMSGSIZE))
-                return;
-            if (size > 0 && init_request_valid(&request, (size_t)size))
-                handle_request(&request);
-        }
+        if (polled[POLL_CONTROL].revents && !serve_request())
+            return;
     }
 }
 
@@ -219,7 +236,10 @@ int main(void)
     struct init_ready ready = {.type = INIT_READY};
     sigset_t all;
     int fds[2];
-    int pid;
+    int group[INIT_GROUP_FDS];
+    /* Before anything else is opened, and could be taken for one of them. */
+    for (int i = 0; i < INIT_GROUP_FDS; i++)
+        group[i] = fcntl(INIT_FD_GROUP + i, F_GETFD) < 0 ? -1 : INIT_FD_GROUP + i;
     /* Nobody inside may look into this process or borrow its descriptors. */
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, "box-init");
@@ -233,12 +253,17 @@ int main(void)
         return 1;
     close(INIT_FD_FILTER);
     fds[1] = denied_page_make();
-    if (fds[1] < 0 || lane_open(0, &fds[0], &pid) < 0)
+    /* The first launcher stays in the groups that init was born in, which are those of lane 0. */
+    if (fds[1] < 0 || lane_open(0, NULL, 0, &fds[0]) < 0)
         return 1;
     if (fd_send(INIT_FD_CONTROL, &ready, sizeof ready, fds, 2) < 0)
         return 1;
     close(fds[0]);
     close(fds[1]);
+    /* Init itself moves on to its own, if it was given any, so that what ends the lane (a time-out, memory)
+       spares the session. */
+    if (group_enter(group, INIT_GROUP_FDS) < 0)
+        return 1;
     serve(children);
     return 0;
 }

@@ -46,6 +46,12 @@ int cgroup_session_kill(struct cgroup_root *root, const char *name, struct error
     return check(name, 0, err) < 0 ? -1 : root->ops->session_kill(root, name, err);
 }
 
+bool cgroup_session_reusable(struct cgroup_root *root, const char *name)
+{
+    return root->ops->session_reusable && check(name, 0, NULL) == 0 &&
+           root->ops->session_reusable(root, name);
+}
+
 int cgroup_session_remove(struct cgroup_root *root, const char *name, struct error *err)
 {
     return check(name, 0, err) < 0 ? -1 : root->ops->session_remove(root, name, err);

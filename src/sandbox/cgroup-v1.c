@@ -121,6 +121,22 @@ static int v1_session_remove(struct cgroup_root *root, const char *name, struct 
     return 0;
 }
 
+#define REUSE_BYTES_MAX (1024u * 1024)
+
+static bool v1_session_reusable(struct cgroup_root *root, const char *name)
+{
+    const struct cgroup_hierarchy *memory = find(root, CGROUP_HAS_MEMORY);
+    char path[CGROUP_PATH_MAX];
+    char text[32];
+    uint64_t bytes;
+    if (!memory)
+        return true;
+    cgroup_path(path, name, CGROUP_SESSION_ITSELF, "memory.usage_in_bytes");
+    ssize_t size = fd_read_file(memory->dir, path, text, sizeof text);
+    return size > 0 && cgroup_parse_number(text, (size_t)size, &bytes) == 0 &&
+           bytes <= REUSE_BYTES_MAX;
+}
+
 /* Both are inherited by groups made later, so they are set before the lane is there. */
 static int set_inherited(const struct cgroup_root *root, int dir, const char *name)
 {
@@ -293,6 +309,7 @@ const struct cgroup_ops cgroup_v1_ops = {
     .session_create = v1_session_create,
     .session_limit = v1_session_limit,
     .session_kill = v1_session_kill,
+    .session_reusable = v1_session_reusable,
     .session_remove = v1_session_remove,
     .lane_create = v1_lane_create,
     .lane_open = v1_lane_open,

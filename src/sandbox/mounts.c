@@ -22,6 +22,12 @@
 /* Any directory that every system has; it is covered for the moment until the root is entered. */
 #define STAGE "/usr"
 
+/* What the steps work on. */
+struct builder {
+    int root;
+    int scratch; /* the shared tmpfs, once there is one */
+};
+
 static int open_inside(int root, const char *path, uint64_t flags)
 {
     struct open_how how = {.flags = flags | O_CLOEXEC,
@@ -224,10 +230,50 @@ static int do_mask_file(int root, const struct step *step, struct error *err)
     return mount_step(root, step, tree, S_IFREG, err);
 }
 
-static int do_mask_dir(int root, const struct step *step, struct error *err)
+/* A copy of one directory of the scratch tmpfs, mounted where the step says. */
+static int mount_scratch(const struct builder *builder, const struct step *step, const char *name,
+                         unsigned attributes, struct error *err)
 {
-    const struct step empty = {.bytes = 4096, .inodes = 2, .mode = 0555};
-    return do_fresh(root, step, make_tmpfs(&empty, err), err);
+    struct mount_attr attr = {.attr_set = attributes};
+    cleanup_close int tree = open_tree(builder->scratch, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0 ||
+        (attributes && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0))
+        return error_errno(err, errno, "cannot copy a mount for '%s'", step->target);
+    return mount_step(builder->root, step, tree, S_IFDIR, err);
+}
+
+#define SCRATCH_EMPTY "empty" /* what a masked directory shows */
+
+/* Made at its first use, and attached there: the directory that is mounted over it hides it. */
+static int make_scratch(struct builder *builder, const struct step *step, struct error *err)
+{
+    struct step whole = *step;
+    whole.mode = 0755;
+    whole.owned = false;
+    builder->scratch = make_tmpfs(&whole, err);
+    if (builder->scratch < 0)
+        return -1;
+    if (mount_step(builder->root, step, builder->scratch, S_IFDIR, err) < 0)
+        return -1;
+    if (mkdirat(builder->scratch, SCRATCH_EMPTY, 0555) < 0)
+        return error_errno(err, errno, "cannot prepare the scratch space");
+    return 0;
+}
+
+static int do_scratch(struct builder *builder, const struct step *step, struct error *err)
+{
+    const char *name = strrchr(step->target, '/') + 1;
+    if (builder->scratch < 0 && make_scratch(builder, step, err) < 0)
+        return -1;
+    if (mkdirat(builder->scratch, name, step->mode) < 0 ||
+        fchownat(builder->scratch, name, BOX_UID, BOX_GID, AT_SYMLINK_NOFOLLOW) < 0)
+        return error_errno(err, errno, "cannot prepare '%s'", step->target);
+    return mount_scratch(builder, step, name, 0, err);
+}
+
+static int do_mask_dir(const struct builder *builder, const struct step *step, struct error *err)
+{
+    return mount_scratch(builder, step, SCRATCH_EMPTY, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, err);
 }
 
 /* In place if it is a mount of its own, else through a copy mounted over itself. */
@@ -280,8 +326,9 @@ static int do_overlay(int root, const struct step *step, int tree, struct error 
     return 0;
 }
 
-static int do_step(int root, const struct step *step, int fd, struct error *err)
+static int do_step(struct builder *builder, const struct step *step, int fd, struct error *err)
 {
+    int root = builder->root;
     switch (step->kind) {
     case STEP_DIR:
         return do_dir(root, step, err);
@@ -291,6 +338,8 @@ static int do_step(int root, const struct step *step, int fd, struct error *err)
         return do_file(root, step, err);
     case STEP_TMPFS:
         return do_fresh(root, step, make_tmpfs(step, err), err);
+    case STEP_SCRATCH:
+        return do_scratch(builder, step, err);
     case STEP_PROC:
         return do_fresh(root, step, make_proc(err), err);
     case STEP_DEVPTS:
@@ -304,7 +353,7 @@ static int do_step(int root, const struct step *step, int fd, struct error *err)
     case STEP_MASK_FILE:
         return do_mask_file(root, step, err);
     case STEP_MASK_DIR:
-        return do_mask_dir(root, step, err);
+        return do_mask_dir(builder, step, err);
     case STEP_PROTECT:
         return do_protect(root, step, err);
     case STEP_KIND_MAX:
@@ -323,11 +372,12 @@ static int attach_root(int root, struct error *err)
 static int do_steps(int root, const struct plan *plan, size_t first, size_t end, const int *fds,
                     struct error *err)
 {
-    for (size_t i = first; i < end; i++) {
-        if (do_step(root, &plan->steps[i], fds[i], err) < 0)
-            return -1;
-    }
-    return 0;
+    struct builder builder = {.root = root, .scratch = -1};
+    int rc = 0;
+    for (size_t i = first; i < end && rc == 0; i++)
+        rc = do_step(&builder, &plan->steps[i], fds[i], err);
+    fd_clear(&builder.scratch);
+    return rc;
 }
 
 static int enter_root(int root, struct error *err)
@@ -376,7 +426,8 @@ static int build_base(const struct plan *plan, const struct mount_policy *policy
         build_root(&base, base.step_count, fds, err) < 0)
         return -1;
     cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 || do_step(root, &proc, -1, err) < 0 || do_step(root, &seal, -1, err) < 0)
+    struct builder builder = {.root = root, .scratch = -1};
+    if (root < 0 || do_step(&builder, &proc, -1, err) < 0 || do_step(&builder, &seal, -1, err) < 0)
         return -1;
     int namespace = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     return namespace < 0 ? error_errno(err, errno, "cannot open a mount namespace") : namespace;

@@ -130,7 +130,7 @@ static void add_dev(struct plan *plan)
 static void add_scratch(struct plan *plan, const struct sandbox_spec *spec, const char *target,
                         uint32_t mode)
 {
-    plan_add(plan, (struct step){.kind = STEP_TMPFS,
+    plan_add(plan, (struct step){.kind = STEP_SCRATCH,
                                  .target = (char *)target,
                                  .bytes = spec->scratch_bytes,
                                  .inodes = spec->scratch_inodes,
@@ -165,11 +165,11 @@ static void add_base(struct plan *plan, const struct sandbox_spec *spec, const s
 void plan_host_root(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts)
 {
     add_base(plan, spec, facts);
-    add_proc(plan, facts);
-    plan_add(plan, (struct step){.kind = STEP_DEVPTS, .target = (char *)"/dev/pts"});
-    add_scratch(plan, spec, "/dev/shm", 01777);
     add_scratch(plan, spec, "/tmp", 01777);
+    add_scratch(plan, spec, "/dev/shm", 01777);
     add_scratch(plan, spec, BOX_HOME, 0755);
+    plan_add(plan, (struct step){.kind = STEP_DEVPTS, .target = (char *)"/dev/pts"});
+    add_proc(plan, facts);
 }
 
 void plan_seal_root(struct plan *plan, const struct sandbox_spec *spec)

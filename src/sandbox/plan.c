@@ -208,7 +208,7 @@ static int plan_workspace(struct plan *plan, const struct sandbox_spec *spec,
     if (mount)
         return 0;
     if (spec->quota_bytes == 0) {
-        plan_add(plan, (struct step){.kind = STEP_TMPFS,
+        plan_add(plan, (struct step){.kind = STEP_SCRATCH,
                                      .target = (char *)SPEC_WORKSPACE,
                                      .bytes = spec->scratch_bytes,
                                      .inodes = spec->scratch_inodes,

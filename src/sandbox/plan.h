@@ -28,6 +28,7 @@
     X(LINK, "link")           /* a symbolic link to `text` */                                      \
     X(FILE, "file")           /* a file that holds `text` */                                       \
     X(TMPFS, "tmpfs")         /* memory, bounded by `bytes` and `inodes` */                        \
+    X(SCRATCH, "scratch")     /* a directory of the one tmpfs that all of these share */           \
     X(BIND, "bind")           /* a host path, with all that is mounted below it */                 \
     X(DEVICE, "device")       /* a device node of the host */                                      \
     X(OVERLAY, "overlay")     /* a host path with a bounded writable layer over it */              \

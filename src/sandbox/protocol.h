@@ -82,7 +82,7 @@ struct lane_exited {
 enum init_message {
     INIT_READY = 0x4901, /* the first message: with the socket of lane 0 and the denied page */
     INIT_FAILED,         /* or this one: struct init_failed; then the end of the stream */
-    INIT_LANE,           /* → with `lane`; ← the same with its socket and a pidfd of the launcher */
+    INIT_LANE,           /* → with `lane` and the way into its groups; ← the same with its socket */
     INIT_OPEN,           /* → struct init_open and the path; ← struct init_reply and the descriptor */
     INIT_STATFS,         /* → struct init_open and the path; ← struct init_statfs */
     INIT_SIGNAL,         /* → struct init_signal; no answer */
@@ -158,14 +158,14 @@ struct init_signal {
 #define INIT_FD_CONTROL 3
 #define INIT_FD_FILTER  4 /* the seccomp program, a sealed memfd */
 #define INIT_FD_RANGE   5 /* keeps the id range taken; -1 (closed) for an ordinary user */
-#define INIT_FD_FIRST_FREE 6
+#define INIT_FD_GROUP   6 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
+#define INIT_GROUP_FDS  3
 
 /* --- spawner ---------------------------------------------------------------------------------- */
 
 enum spawner_message {
     SPAWNER_CREATE = 0x5301, /* struct spawner_request, then a spec */
-    SPAWNER_SETTLE,          /* init is up: give it a group of its own; no reply */
-    SPAWNER_PLACE,           /* put the process behind the pidfd into `lane` */
+    SPAWNER_LANE,            /* make `lane`; the way into it comes back */
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
     SPAWNER_REPLY,
@@ -189,7 +189,7 @@ struct spawner_reply {
     uint32_t cgroup;        /* enum cgroup_version of the lane's descriptors */
     uint32_t cgroup_fds;    /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
     uint32_t id_base;
-    uint32_t unused;
+    uint32_t entry_fds; /* so many descriptors, ahead of those, are the way into the lane's groups */
     char message[INIT_TEXT_MAX];
     char hint[INIT_TEXT_MAX];
 };

@@ -9,7 +9,6 @@
 
 #include "core/fd.h"
 #include "sandbox/engine-internal.h"
-#include "sandbox/plan.h"
 
 void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
                    size_t count)
@@ -82,14 +81,9 @@ static struct denied_page *map_denied(int fd)
 
 static void note_bounded(struct session *session, const struct sandbox_spec *spec)
 {
-    bool mounted = false;
-    for (size_t i = 0; i < spec->mount_count; i++)
-        mounted |= strcmp(spec->mounts[i].target, SPEC_WORKSPACE) == 0;
-    if (!mounted || spec->quota_bytes > 0)
+    strings_add(&session->bounded, "/tmp"); /* and with it all that shares its memory */
+    if (spec->quota_bytes > 0)
         strings_add(&session->bounded, SPEC_WORKSPACE);
-    strings_add(&session->bounded, "/tmp");
-    strings_add(&session->bounded, BOX_HOME);
-    strings_add(&session->bounded, "/dev/shm");
     if (spec->writable_root) {
         strings_add(&session->bounded, "/");
         strings_add(&session->bounded, "/usr");
@@ -141,10 +135,6 @@ int session_create(struct engine *engine, const struct sandbox_spec *spec, struc
     session->denied = map_denied(ready_fds[1]);
     close(ready_fds[1]);
     note_bounded(session, spec);
-    if (!spec->single) {
-        const struct spawner_request settle = {.type = SPAWNER_SETTLE, .session = session->number};
-        fd_send(engine->sock, &settle, sizeof settle, NULL, 0);
-    }
     *ret = session;
     return 0;
 }
@@ -181,31 +171,35 @@ enum cgroup_version session_cgroup(const struct session *session)
     return session->lanes[0].group.version;
 }
 
+/* The lane's groups come from the spawner, its launcher from init, which is handed the way into them. */
 static int open_lane(struct session *session, int index, struct error *err)
 {
+    const struct spawner_request request = {
+        .type = SPAWNER_LANE, .session = session->number, .lane = index};
     struct init_lane message = {.type = INIT_LANE, .lane = (uint32_t)index};
     struct lane *lane = &session->lanes[index];
     struct spawner_reply reply;
-    int fds[2] = {-1, -1};
-    size_t count = 2;
-    int group_fds[CGROUP_FD_MAX];
-    size_t group_count = ARRAY_SIZE(group_fds);
-    if (fd_send(session->control, &message, sizeof message, NULL, 0) < 0 ||
-        fd_receive(session->control, &message, sizeof message, fds, &count, 0) !=
-            sizeof message ||
-        message.type != INIT_LANE)
-        return error_set(err, ERROR_GONE, "the session has ended");
-    if (message.errnum || count != 2)
-        return error_errno(err, message.errnum, "the session cannot open another lane");
-    cleanup_close int sock = fds[0];
-    cleanup_close int pidfd = fds[1];
-    const struct spawner_request request = {
-        .type = SPAWNER_PLACE, .session = session->number, .lane = index};
-    if (engine_call(session->engine, &request, sizeof request, &pidfd, &reply, group_fds,
-                    &group_count, err) < 0)
+    int fds[FD_PASS_MAX];
+    size_t count = ARRAY_SIZE(fds);
+    int sock = -1;
+    size_t sock_count = 1;
+    if (engine_call(session->engine, &request, sizeof request, NULL, &reply, fds, &count, err) < 0)
         return -1;
-    lane_take_fds(lane, &reply, group_fds, group_count);
-    lane->sock = steal_fd(&sock);
+    size_t entries = reply.entry_fds < count ? reply.entry_fds : count;
+    ssize_t sent = fd_send(session->control, &message, sizeof message, fds, entries);
+    for (size_t i = 0; i < entries; i++)
+        close(fds[i]);
+    lane_take_fds(lane, &reply, fds + entries, count - entries);
+    ssize_t n = sent < 0 ? sent
+                         : fd_receive(session->control, &message, sizeof message, &sock,
+                                      &sock_count, 0);
+    if (n != sizeof message || message.type != INIT_LANE || sock_count != 1) {
+        cgroup_lane_fds_close(&lane->group);
+        if (n == sizeof message && message.errnum)
+            return error_errno(err, message.errnum, "the session cannot open another lane");
+        return error_set(err, ERROR_GONE, "the session has ended");
+    }
+    lane->sock = sock;
     lane->state = LANE_IDLE;
     return 0;
 }

@@ -39,7 +39,7 @@ static int wait_for(int go, char wanted, struct error *err)
 
 static int enter_group(const struct setup *setup, struct error *err)
 {
-    int rc = setup->group ? cgroup_entry_use(setup->group) : 0;
+    int rc = cgroup_entry_use(setup->group);
     return rc < 0 ? error_errno(err, -rc, "cannot enter the session's control group") : 0;
 }
 
@@ -132,33 +132,38 @@ static int give_up(const struct plan *plan, struct error *err)
     return drop_capabilities(err);
 }
 
-/* Moves the descriptors to where box-init looks for them. First all of them well above, so that none is
-   overwritten by another. */
+#define HIGH_FD 64 /* above all that box-init expects */
+
+/* Moves the descriptors to where box-init looks for them: `from[i]` to INIT_FD_CONTROL + i, the program last.
+   First all of them well above, so that none is overwritten by another. */
 static int arrange_fds(struct setup *setup, int *ret_binary, struct error *err)
 {
-    const int from[] = {setup->control, setup->filter, setup->range_lock, setup->init_binary};
+    _Static_assert(INIT_GROUP_FDS == CGROUP_ENTRY_MAX, "one descriptor for each hierarchy");
+    const int *group = setup->init_group->fds;
+    const int from[] = {setup->control, setup->filter, setup->range_lock,   group[0],
+                        group[1],       group[2],      setup->init_binary};
+    const int last = ARRAY_SIZE(from) - 1;
     int high[ARRAY_SIZE(from)];
-    for (size_t i = 0; i < ARRAY_SIZE(from); i++) {
-        high[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, 64);
+    for (int i = 0; i <= last; i++) {
+        high[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, HIGH_FD);
         if (from[i] >= 0 && high[i] < 0)
             return error_errno(err, errno, "cannot arrange descriptors");
     }
-    cleanup_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0)
         return error_errno(err, errno, "cannot open /dev/null inside");
+    setup->control = high[0];
     for (int i = 0; i < 3; i++) {
         if (dup2(null, i) < 0)
             return error_errno(err, errno, "cannot arrange descriptors");
     }
-    sys_close_range(3, 63, 0);
-    null = -1;
-    setup->control = high[0];
-    for (int i = 0; i < 3; i++) {
+    sys_close_range(3, HIGH_FD - 1, 0);
+    for (int i = 0; i < last; i++) {
         if (high[i] >= 0 && dup2(high[i], INIT_FD_CONTROL + i) < 0)
             return error_errno(err, errno, "cannot arrange descriptors");
     }
-    sys_close_range(64, ~0U, CLOSE_RANGE_CLOEXEC);
-    *ret_binary = high[3];
+    sys_close_range(HIGH_FD, ~0U, CLOSE_RANGE_CLOEXEC);
+    *ret_binary = high[last];
     return 0;
 }
 

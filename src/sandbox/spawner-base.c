@@ -53,7 +53,7 @@ int spawner_base(struct spawner *spawner, const struct plan *plan, int *ret_name
                  struct error *err)
 {
     *ret_namespace = -1;
-    if (!spawner->config->keep_bases || plan->ids != ID_RANGE || !plan_base_suffices(plan))
+    if (spawner->config->ready == 0 || plan->ids != ID_RANGE || !plan_base_suffices(plan))
         return 0;
     cleanup_buf struct buf key = BUF_INIT(KEY_MAX);
     base_key(plan, &key);

@@ -31,7 +31,7 @@ struct making {
     struct strings host_addresses;
     int birth_group;
     struct cgroup_entry entry;
-    bool has_entry;
+    struct cgroup_entry init_entry;
     struct spawned *session;
 };
 
@@ -68,49 +68,23 @@ static int take_network(struct making *making, struct error *err)
     return 0;
 }
 
-/* A group that another session has left, under new limits; v1 alone, where groups are many directories. */
-static int reuse_group(struct spawner *spawner, struct spawned *session,
-                       const struct cgroup_limits *limits, struct error *err)
-{
-    memcpy(session->group, spawner->spare_groups[--spawner->spare_count], sizeof session->group);
-    session->has_group = true;
-    return cgroup_session_limit(spawner->cgroups, session->group, limits, err);
-}
-
 static int take_group(struct making *making, struct error *err)
 {
-    struct spawner *spawner = making->spawner;
+    struct cgroup_root *cgroups = making->spawner->cgroups;
     struct spawned *session = making->session;
-    const struct cgroup_limits *limits = &making->plan.limits;
     if (making->plan.cgroup == CGROUP_NONE)
         return 0;
-    if (spawner->spare_count > 0) {
-        if (reuse_group(spawner, session, limits, err) < 0)
-            return -1;
-    } else {
-        cgroup_session_name(spawner->cgroups, session->number, session->group,
-                            sizeof session->group);
-        if (cgroup_session_create(spawner->cgroups, session->group, limits, &making->birth_group,
-                                  err) < 0)
-            return -1;
-        session->has_group = true;
-    }
-    if (making->birth_group >= 0)
-        return 0;
-    if (cgroup_entry_open(spawner->cgroups, session->group, 0, &making->entry, err) < 0)
+    if (groups_take(making->spawner, session, &making->plan.limits, &making->birth_group, err) < 0)
         return -1;
-    making->has_entry = true;
-    return 0;
-}
-
-/* Only what never had a lane but the first is as good as new. */
-static void give_group(struct spawner *spawner, const struct spawned *session)
-{
-    if (session->single && spawner->facts.cgroup == CGROUP_V1 && spawner->spare_count < SPARE_GROUPS)
-        memcpy(spawner->spare_groups[spawner->spare_count++], session->group,
-               sizeof session->group);
-    else
-        cgroup_session_remove(spawner->cgroups, session->group, NULL);
+    if (making->birth_group < 0 &&
+        cgroup_entry_open(cgroups, session->group, 0, &making->entry, err) < 0)
+        return -1;
+    if (session->single)
+        return 0;
+    /* Init is to outlive what is done to its lanes. */
+    if (cgroup_lane_create(cgroups, session->group, CGROUP_LANE_INIT, err) < 0)
+        return -1;
+    return cgroup_entry_open(cgroups, session->group, CGROUP_LANE_INIT, &making->init_entry, err);
 }
 
 static int take_resources(struct making *making, struct error *err)
@@ -195,7 +169,8 @@ static pid_t clone_init(struct making *making, struct error *err)
             .host_addresses = &making->host_addresses,
             .sources = making->sources,
             .on_base = making->base >= 0,
-            .group = making->has_entry ? &making->entry : NULL,
+            .group = &making->entry,
+            .init_group = &making->init_entry,
             .control = making->control[1],
             .filter = filter,
             .range_lock = making->range.lock_fd,
@@ -253,8 +228,8 @@ static void making_release(struct making *making)
     fd_clear(&making->go[0]);
     fd_clear(&making->go[1]);
     fd_clear(&making->birth_group);
-    if (making->has_entry)
-        cgroup_entry_close(&making->entry);
+    cgroup_entry_close(&making->entry);
+    cgroup_entry_close(&making->init_entry);
     strings_release(&making->host_addresses);
     plan_release(&making->plan);
 }
@@ -297,12 +272,15 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                             .control = {-1, -1},
                             .go = {-1, -1},
                             .netns = -1,
-                            .birth_group = -1};
+                            .birth_group = -1,
+                            .entry = {{-1, -1, -1}},
+                            .init_entry = {{-1, -1, -1}}};
     if (plan_build(spec, &spawner->facts, &spawner->config->policy, &making.plan, err) < 0)
         return -1;
     struct spawned *session = making.session = xcalloc(1, sizeof *session);
     session->number = spawner->next_number++;
     session->netns = -1;
+    session->single = making.plan.single;
     making.sources = xcalloc(making.plan.step_count, sizeof *making.sources);
     for (size_t i = 0; i < making.plan.step_count; i++)
         making.sources[i] = -1;
@@ -315,7 +293,6 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
         end_at_once(session);
         goto fail;
     }
-    session->single = session->settled = making.plan.single;
     reply->host_pid = session->pid;
     reply->id_base = making.range.base;
     ret_fds[(*ret_count)++] = steal_fd(&making.control[0]);
@@ -340,7 +317,7 @@ void spawned_release(struct spawner *spawner, struct spawned *session)
             ;
     }
     if (session->has_group)
-        give_group(spawner, session);
+        groups_give(spawner, session);
     /* A link needs no undoing: it goes with its namespace. Taking it down here would hold up every other
        session for as long as the kernel waits for its readers, tens of milliseconds. */
     if (session->netns >= 0) {

@@ -9,13 +9,18 @@
 #include "sandbox/spawner.h"
 
 #define BASES_MAX      8
-#define SPARE_GROUPS   4 /* emptied and kept for sessions to come: making one costs more than limiting it */
+#define GROUPS_MAX     8
 #define NETNS_LENT_MAX 64 /* sessions whose namespace descriptor is held for use again */
 
 /* The part of the root file system that like sessions share; `key` is all it was made from. */
 struct base {
     struct buf key;
     int namespace;
+};
+
+struct group_list {
+    char names[GROUPS_MAX][CGROUP_NAME_MAX];
+    unsigned count;
 };
 
 enum session_state {
@@ -32,7 +37,6 @@ struct spawned {
     char group[CGROUP_NAME_MAX];
     bool has_group;
     bool single;
-    bool settled; /* init is out of lane 0, or need not be */
     bool linked; /* has a link to the host's network */
     uint32_t range;
     int netns; /* lent from the pool, or -1 */
@@ -49,8 +53,8 @@ struct spawner {
     int host_mounts;
     int init_binary;
     int filters[SECCOMP_PROFILE_MAX]; /* memfds, made at first use */
-    char spare_groups[SPARE_GROUPS][CGROUP_NAME_MAX];
-    unsigned spare_count;
+    struct group_list ready_groups; /* left by sessions, as good as new */
+    struct group_list ended_groups; /* to be removed when there is nothing better to do */
     struct base bases[BASES_MAX];
     unsigned next_base; /* the oldest, replaced next */
     struct spawned *sessions;
@@ -64,12 +68,20 @@ struct spawner {
 int spawner_base(struct spawner *spawner, const struct plan *plan, int *ret_namespace,
                  struct error *err);
 
+/* spawner-groups.c: a session's control groups, used again where that can be done. */
+int groups_take(struct spawner *spawner, struct spawned *session, const struct cgroup_limits *limits,
+                int *ret_birth_group, struct error *err);
+void groups_give(struct spawner *spawner, struct spawned *session);
+/* One piece of work that need not be done while somebody waits; false if there is none. */
+bool groups_idle_work(struct spawner *spawner);
+void groups_release(struct spawner *spawner);
+
 /* spawner-create.c: *ret_fds: the control socket, then the descriptors named by reply->cgroup_fds. */
 int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                    struct spawner_reply *reply, int *ret_fds, size_t *ret_count,
                    struct spawned **ret, struct error *err);
 /* Gives back everything the session had; init has been reaped. */
 void spawned_release(struct spawner *spawner, struct spawned *session);
-/* Sends the lane's descriptors along with a reply. */
+/* Adds the lane's descriptors to those of a reply. */
 void spawner_lane_fds(struct spawner *spawner, const struct spawned *session, int lane,
                       struct spawner_reply *reply, int *fds, size_t *count);

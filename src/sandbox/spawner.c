@@ -113,16 +113,6 @@ static void send_reply(struct spawner *spawner, const struct spawner_reply *repl
         close(fds[i]);
 }
 
-/* Init is born in lane 0, where its first launcher must be born too; once that is there, init moves out, so
-   that what ends the lane (a time-out, memory) spares the session. */
-static void settle(struct spawner *spawner, struct spawned *session)
-{
-    if (session->settled || !session->has_group)
-        return;
-    session->settled = true;
-    cgroup_place(spawner->cgroups, session->group, CGROUP_LANE_INIT, session->pid, NULL);
-}
-
 static void do_create(struct spawner *spawner, const unsigned char *data, size_t size)
 {
     struct spawner_reply reply = {.type = SPAWNER_REPLY, .request = SPAWNER_CREATE};
@@ -144,67 +134,40 @@ static void do_create(struct spawner *spawner, const unsigned char *data, size_t
     sandbox_spec_release(&spec);
 }
 
-static void do_settle(struct spawner *spawner, const struct spawner_request *request)
+static int make_lane(struct spawner *spawner, const struct spawned *session, int lane,
+                     struct spawner_reply *reply, int *fds, size_t *count, struct error *err)
 {
-    struct spawned *session = find_session(spawner, request->session);
-    if (session)
-        settle(spawner, session);
-}
-
-/* The pid behind a pidfd, in this process's view; 0 if it is no pidfd or its process is gone. */
-static pid_t pidfd_to_pid(int pidfd)
-{
-    char path[64];
-    char text[1024];
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return 0;
-    const char *line = strstr(text, "\nPid:");
-    long pid = line ? strtol(line + 5, NULL, 10) : 0;
-    return pid > 0 && pid < INT_MAX ? (pid_t)pid : 0;
-}
-
-/* Only a process of the session's own pid namespace may be put into its groups. */
-static bool belongs_to(pid_t pid, const struct spawned *session)
-{
-    char path[64];
-    struct stat mine;
-    struct stat its;
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)session->pid);
-    if (stat(path, &mine) < 0)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
-    return stat(path, &its) == 0 && mine.st_ino == its.st_ino && mine.st_dev == its.st_dev;
-}
-
-static int place(struct spawner *spawner, struct spawned *session, int lane, int pidfd,
-                 struct error *err)
-{
-    pid_t pid = pidfd >= 0 ? pidfd_to_pid(pidfd) : 0;
-    if (pid == 0 || lane < 0 || lane >= LANE_MAX || !belongs_to(pid, session))
-        return error_set(err, ERROR_INVALID, "no process of the session to place");
-    settle(spawner, session);
+    struct cgroup_entry entry;
+    if (lane < 0 || lane >= LANE_MAX || session->single)
+        return error_set(err, ERROR_INVALID, "no such lane can be made");
     if (!session->has_group)
         return 0;
-    if (cgroup_lane_create(spawner->cgroups, session->group, lane, err) < 0)
+    if (cgroup_lane_create(spawner->cgroups, session->group, lane, err) < 0 ||
+        cgroup_entry_open(spawner->cgroups, session->group, lane, &entry, err) < 0)
         return -1;
-    return cgroup_place(spawner->cgroups, session->group, lane, pid, err);
+    for (size_t i = 0; i < CGROUP_ENTRY_MAX; i++) {
+        if (entry.fds[i] >= 0)
+            fds[(*count)++] = entry.fds[i];
+    }
+    reply->entry_fds = (uint32_t)*count;
+    spawner_lane_fds(spawner, session, lane, reply, fds, count);
+    return 0;
 }
 
-static void do_place(struct spawner *spawner, const struct spawner_request *request, int pidfd)
+static void do_lane(struct spawner *spawner, const struct spawner_request *request)
 {
     struct spawner_reply reply = {.type = SPAWNER_REPLY,
-                                  .request = SPAWNER_PLACE,
+                                  .request = SPAWNER_LANE,
                                   .session = request->session,
                                   .lane = request->lane};
     struct error err = ERROR_INIT;
     int fds[FD_PASS_MAX];
     size_t count = 0;
-    struct spawned *session = find_session(spawner, request->session);
+    const struct spawned *session = find_session(spawner, request->session);
     if (!session)
         error_set(&err, ERROR_GONE, "the session has ended");
-    else if (place(spawner, session, request->lane, pidfd, &err) == 0)
-        spawner_lane_fds(spawner, session, request->lane, &reply, fds, &count);
+    else
+        make_lane(spawner, session, request->lane, &reply, fds, &count, &err);
     if (err.code)
         fill_error(&reply, &err);
     send_reply(spawner, &reply, fds, count);
@@ -218,12 +181,11 @@ static void do_kill(struct spawner *spawner, const struct spawner_request *reque
                                   .lane = request->lane};
     struct error err = ERROR_INIT;
     struct spawned *session = find_session(spawner, request->session);
-    if (!session || !session->has_group || request->lane < 0 || request->lane >= LANE_MAX)
+    if (!session || !session->has_group || session->single || request->lane < 0 ||
+        request->lane >= LANE_MAX)
         error_set(&err, ERROR_GONE, "no such lane");
-    else {
-        settle(spawner, session);
+    else
         cgroup_lane_kill(spawner->cgroups, session->group, request->lane, &err);
-    }
     if (err.code)
         fill_error(&reply, &err);
     send_reply(spawner, &reply, NULL, 0);
@@ -250,21 +212,16 @@ static bool serve_request(struct spawner *spawner)
         struct spawner_request request;
         unsigned char data[sizeof(struct spawner_request) + SPEC_WIRE_MAX];
     } in;
-    int fds[1] = {-1};
-    size_t count = 1;
-    ssize_t size = fd_receive(spawner->sock, &in, sizeof in, fds, &count, 0);
-    if (size == 0 || (size < 0 && size != -EMSGSIZE))
+    ssize_t size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
+    if (size == 0 || (size < 0 && size != -EMSGSIZE && size != -EBADMSG))
         return false;
-    cleanup_close int pidfd = count == 1 && size > 0 ? fds[0] : -1;
     if (size < (ssize_t)sizeof in.request)
         return true;
     size_t rest = (size_t)size - sizeof in.request;
     if (in.request.type == SPAWNER_CREATE)
         do_create(spawner, in.data + sizeof in.request, rest);
-    else if (in.request.type == SPAWNER_SETTLE && rest == 0)
-        do_settle(spawner, &in.request);
-    else if (in.request.type == SPAWNER_PLACE && rest == 0)
-        do_place(spawner, &in.request, pidfd);
+    else if (in.request.type == SPAWNER_LANE && rest == 0)
+        do_lane(spawner, &in.request);
     else if (in.request.type == SPAWNER_KILL && rest == 0)
         do_kill(spawner, &in.request);
     else if (in.request.type == SPAWNER_DESTROY && rest == 0)
@@ -324,7 +281,7 @@ static int prepare(struct spawner *spawner, struct error *err)
     spawner->facts.cgroup_fix = cgroup_root_fix(spawner->cgroups);
     cgroup_sweep(spawner->cgroups);
     if (spawner->facts.root) {
-        spawner->netns = netns_pool_new(spawner->config->ready_networks);
+        spawner->netns = netns_pool_new(spawner->config->ready);
         spawner->host_netns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
         spawner->host_mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
         if (spawner->host_netns < 0 || spawner->host_mounts < 0)
@@ -348,14 +305,22 @@ static void refuse_all(struct spawner *spawner, const struct error *err)
     } while (size > 0 || size == -EMSGSIZE);
 }
 
+/* One piece at a time, so that a request never waits for more than that. */
+static bool idle_work(struct spawner *spawner)
+{
+    if (groups_idle_work(spawner))
+        return true;
+    /* What is lent out comes back, so it counts as there. */
+    return spawner->netns && netns_pool_fill(spawner->netns, spawner->lent);
+}
+
 static void serve(struct spawner *spawner, int children)
 {
     for (;;) {
         struct pollfd polled[] = {{.fd = spawner->sock, .events = POLLIN},
                                   {.fd = children, .events = POLLIN}};
         int ready = poll(polled, ARRAY_SIZE(polled), 0);
-        /* Idle work, one piece at a time. What is lent out comes back, so it counts as there. */
-        if (ready == 0 && spawner->netns && netns_pool_fill(spawner->netns, spawner->lent))
+        if (ready == 0 && idle_work(spawner))
             continue;
         if (ready == 0)
             ready = poll(polled, ARRAY_SIZE(polled), -1);
@@ -405,8 +370,7 @@ static _Noreturn void spawner_main(const struct spawner_config *config, int sock
     }
     serve(&spawner, children);
     end_everything(&spawner);
-    while (spawner.spare_count > 0)
-        cgroup_session_remove(spawner.cgroups, spawner.spare_groups[--spawner.spare_count], NULL);
+    groups_release(&spawner);
     net_host_close(spawner.net_host);
     netns_pool_free(spawner.netns);
     cgroup_root_close(spawner.cgroups);

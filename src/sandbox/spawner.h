@@ -11,8 +11,7 @@ struct spawner_config {
     struct mount_policy policy;
     const char *image_directory; /* where workspaces with a quota live; NULL: /var/tmp */
     const char *init_binary;     /* NULL: box-init beside this program, or where it was installed */
-    bool keep_bases; /* prepare what like sessions share once: for spawners that make many */
-    unsigned ready_networks;     /* empty network namespaces kept in store */
+    unsigned ready; /* how many sessions to be prepared for ahead of time; 0: one session, then the end */
 };
 
 /* Forks it. *ret_sock is the caller's end; *ret_pid its process id. */

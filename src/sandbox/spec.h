@@ -56,7 +56,7 @@ struct sandbox_spec {
     uint32_t cpu_milli;
     uint32_t pids;
     uint32_t asked;         /* enum spec_asked */
-    uint64_t scratch_bytes; /* each of /tmp, /home/box, and a workspace in memory */
+    uint64_t scratch_bytes; /* /tmp, /dev/shm, /home/box and a workspace in memory, together */
     uint64_t scratch_inodes;
     uint64_t quota_bytes; /* hard limit on /workspace; 0: none asked for */
     uint64_t quota_inodes;

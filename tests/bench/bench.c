@@ -217,7 +217,7 @@ static void print_table(void)
 
 static void prepare(const char *box, const char *bundle)
 {
-    static struct spawner_config config = {.ready_networks = 4, .keep_bases = true};
+    static struct spawner_config config = {.ready = 4};
     struct error err = ERROR_INIT;
     box_argv[0] = (char *)box;
     config.init_binary = xasprintf("%s-init", box);

@@ -81,7 +81,8 @@ static void test_default(void **state)
     /* Every place that can be written to is bounded, in bytes and inodes. */
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct step *step = &plan->steps[i];
-        if (step->kind == STEP_TMPFS || step->kind == STEP_OVERLAY) {
+        if (step->kind == STEP_TMPFS || step->kind == STEP_SCRATCH ||
+            step->kind == STEP_OVERLAY) {
             assert_true(step->bytes > 0);
             assert_true(step->inodes > 0);
         }
@@ -100,7 +101,13 @@ static void test_mounts_in_order(void **state)
     assert_true(outer < inner);
     assert_true(outer->writable && outer->checked && outer->owned);
     assert_false(inner->writable);
-    assert_null(find_step(&f->plan, STEP_TMPFS, "/workspace"));
+    assert_null(find_step(&f->plan, STEP_SCRATCH, "/workspace"));
+    /* Nothing there that the shared base lacks; a mount anywhere else needs a root of its own. */
+    assert_true(plan_base_suffices(&f->plan));
+    plan_release(&f->plan);
+    sandbox_spec_add_mount(&f->spec, "/srv/c", "/data", false, &f->err);
+    build(f);
+    assert_false(plan_base_suffices(&f->plan));
 }
 
 static void test_blocked_paths(void **state)
