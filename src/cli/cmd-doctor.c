@@ -36,8 +36,7 @@ static int examine(struct examination *ret, struct error *err)
     return machine_plan(&ret->spec, &ret->plan, err);
 }
 
-/* --- for people
- * ------------------------------------------------------------------------------------- */
+/* --- for people ------------------------------------------------------------------------------- */
 
 static void print_findings(const struct examination *examination)
 {
@@ -50,12 +49,12 @@ static void print_findings(const struct examination *examination)
     }
 }
 
-static void print_limit(const char *what, enum limit_means means)
+static void print_limit(const char *what, const struct plan *plan, enum limit_means means)
 {
-    static const char *const how[] = {[LIMIT_BY_CGROUP] = "",
-                                      [LIMIT_BY_RLIMIT] = " each process",
-                                      [LIMIT_NONE] = " not enforced"};
-    printf("%s%s", what, how[means]);
+    if (means == LIMIT_BY_CGROUP)
+        printf("%s (cgroup %s)", what, cgroup_version_name(plan->cgroup));
+    else
+        printf("%s (%s)", what, means == LIMIT_NONE ? "not enforced" : limit_means_name(means));
 }
 
 static void print_session(const struct examination *examination)
@@ -63,42 +62,41 @@ static void print_session(const struct examination *examination)
     const struct sandbox_spec *spec = &examination->spec;
     const struct plan *plan = &examination->plan;
     json_t *isolation = isolation_to_json(plan, spec);
-    const json_t *name;
-    size_t index;
+    const json_t *names = json_object_get(isolation, "namespaces");
     char text[64];
     printf("\nA session here gets:\n  namespaces  ");
-    json_array_foreach(json_object_get(isolation, "namespaces"), index, name)
-        printf("%s%s", index ? ", " : "", json_string_value(name));
+    for (size_t i = 0; i < json_array_size(names); i++)
+        printf("%s%s", i ? ", " : "", json_string_value(json_array_get(names, i)));
     json_decref(isolation);
     printf("\n  ids         %s\n", id_scheme_name(plan->ids));
     printf("  privileges  no capability, no new privileges, seccomp profile %s\n",
            seccomp_profile_name(plan->seccomp));
     format_size(spec->memory_bytes, text, sizeof text);
-    printf("  limits      cgroup %s: memory ", cgroup_version_name(plan->cgroup));
-    print_limit(text, plan->memory_by);
+    printf("  limits      memory ");
+    print_limit(text, plan, plan->memory_by);
     snprintf(text, sizeof text, ", %g CPU", spec->cpu_milli / 1000.0);
-    print_limit(text, plan->cpu_by);
+    print_limit(text, plan, plan->cpu_by);
     snprintf(text, sizeof text, ", %u processes", spec->pids);
-    print_limit(text, plan->pids_by);
+    print_limit(text, plan, plan->pids_by);
     format_size(spec->scratch_bytes, text, sizeof text);
-    printf("\n  files       read-only root; /workspace, /tmp and home of %s each\n", text);
+    printf("\n  files       read-only root; /workspace, /tmp and home of %s together\n", text);
     printf("  network     %s\n", network_mode_name(plan->network));
     for (size_t i = 0; i < plan->notes.count; i++)
         printf("  note        %s\n", plan->notes.items[i]);
 }
 
-/* --- for programs
- * ------------------------------------------------------------------------------------ */
+/* --- for programs ----------------------------------------------------------------------------- */
 
 static void print_json(const struct examination *examination)
 {
     json_t *checks = json_array();
     for (size_t i = 0; i < examination->count; i++) {
         const struct finding *finding = &examination->findings[i];
-        json_t *check = json_pack("{s:s,s:s,s:s}", "name", doctor_checks[i].name, "state",
-                                  state_codes[finding->state], "found", finding->found);
+        json_t *check = json_pack("{s:s,s:s,s:o}", "name", doctor_checks[i].name, "state",
+                                  state_codes[finding->state], "found",
+                                  json_text(finding->found, strlen(finding->found)));
         if (finding->fix[0])
-            json_object_set_new(check, "fix", json_string(finding->fix));
+            json_object_set_new(check, "fix", json_text(finding->fix, strlen(finding->fix)));
         json_array_append_new(checks, check);
     }
     json_t *session = examination->works ? isolation_to_json(&examination->plan, &examination->spec)
@@ -108,8 +106,7 @@ static void print_json(const struct examination *examination)
         JSON_INDENT(2));
 }
 
-/* --- the verb
- * ---------------------------------------------------------------------------------------- */
+/* --- the verb --------------------------------------------------------------------------------- */
 
 struct doctor_options {
     bool json;

@@ -33,8 +33,7 @@ struct run {
     int abandoned;    /* the signal that cut its output short, or 0 */
 };
 
-/* --- signals
- * --------------------------------------------------------------------------------------- */
+/* --- signals ---------------------------------------------------------------------------------- */
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -75,8 +74,7 @@ static bool on_signal(struct command *command, void *data)
     return false;
 }
 
-/* --- before the command
- * ------------------------------------------------------------------------------ */
+/* --- before the command ----------------------------------------------------------------------- */
 
 static int make_environment(struct run *run, struct error *err)
 {
@@ -121,21 +119,20 @@ static int prepare(struct run *run, struct error *err)
         return -1;
     if (!options->terminal && capture_pipes_open(&run->pipes, options->interactive, err) < 0)
         return -1;
-    return session_create(run->engine, &options->spec, &run->session, err);
+    return session_begin(run->engine, &options->spec, &run->session, err);
 }
 
-static void print_notes(const struct sandbox_spec *spec)
+/* A line each. */
+static void print_notes(const struct session *session)
 {
-    struct plan plan;
-    if (machine_plan(spec, &plan, NULL) < 0)
-        return;
-    for (size_t i = 0; i < plan.notes.count; i++)
-        fprintf(stderr, "box: note: %s\n", plan.notes.items[i]);
-    plan_release(&plan);
+    for (const char *at = session_notes(session); *at;) {
+        int length = (int)strcspn(at, "\n");
+        fprintf(stderr, "box: note: %.*s\n", length, at);
+        at += length + (at[length] != '\0');
+    }
 }
 
-/* --- the command
- * ------------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static int start(struct run *run, struct command *ret, struct error *err)
 {
@@ -201,8 +198,8 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     *ret_status = EXIT_BOXD;
     if (prepare(run, err) < 0)
         return -1;
-    if (!options->quiet && !options->json && session_cgroup(run->session) == CGROUP_NONE)
-        print_notes(&options->spec);
+    if (!options->quiet && !options->json)
+        print_notes(run->session);
     if (open_signals(run, err) < 0)
         return -1;
     if (start(run, &command, err) < 0) {
@@ -225,14 +222,13 @@ static void finish(struct run *run)
     capture_pipes_close(&run->pipes);
     if (run->session)
         session_destroy(run->session, NULL);
-    engine_close(run->engine);
+    engine_leave(run->engine);
     fd_clear(&run->signals);
     strings_release(&run->env);
     strings_release(&run->policy.allowed_roots);
 }
 
-/* --- the verb
- * ---------------------------------------------------------------------------------------- */
+/* --- the verb --------------------------------------------------------------------------------- */
 
 static int print_plan(const struct sandbox_spec *spec, struct error *err)
 {
@@ -253,8 +249,7 @@ static int fail(bool json, const char *verb, const struct error *err, int status
     return status;
 }
 
-/* Asked for JSON, a program wants it of its own mistakes too, wherever among the options it asked.
- */
+/* Asked for JSON, a program wants it of its own mistakes too, wherever it asked. */
 static bool asks_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -17,23 +16,6 @@
 #ifndef BOX_LIBEXECDIR
 #define BOX_LIBEXECDIR "/usr/local/libexec/boxd"
 #endif
-
-void finding_set(struct finding *ret, enum check_state state, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    ret->state = state;
-    vsnprintf(ret->found, sizeof ret->found, format, args);
-    va_end(args);
-}
-
-void finding_fix(struct finding *ret, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(ret->fix, sizeof ret->fix, format, args);
-    va_end(args);
-}
 
 /* -1 if there is no such switch. */
 static long read_switch(const char *path)
@@ -51,8 +33,7 @@ static const char *find_program(const char *const *paths, size_t count)
     return NULL;
 }
 
-/* --- the kernel
- * ------------------------------------------------------------------------------------ */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 static void look_at_kernel(const struct machine *machine, struct finding *ret)
 {
@@ -138,8 +119,7 @@ static void look_at_seccomp(const struct machine *machine, struct finding *ret)
     finding_fix(ret, "use a kernel with CONFIG_SECCOMP_FILTER, 5.0 or newer");
 }
 
-/* --- limits and files
- * ------------------------------------------------------------------------------- */
+/* --- limits and files ------------------------------------------------------------------------- */
 
 static void look_at_cgroups(const struct machine *machine, struct finding *ret)
 {
@@ -201,7 +181,7 @@ static void look_at_ids(const struct machine *machine, struct finding *ret)
     }
     finding_set(ret, CHECK_WARN,
                 "no 65,536 ids for you in /etc/subuid and /etc/subgid, or no "
-                "newuidmap: one user inside, no groups");
+                "newuidmap: one user inside, and your supplementary groups stay in force");
     finding_fix(ret, "apt install uidmap && usermod --add-subuids 100000-165535 --add-subgids "
                      "100000-165535 \"$USER\"");
 }
@@ -229,8 +209,7 @@ static void look_at_quota(const struct machine *machine, struct finding *ret)
     finding_set(ret, CHECK_OK, "mkfs.ext4 and loop devices are there");
 }
 
-/* --- network
- * ---------------------------------------------------------------------------------------- */
+/* --- network ---------------------------------------------------------------------------------- */
 
 static void look_at_network(const struct machine *machine, struct finding *ret)
 {
@@ -258,8 +237,7 @@ static void look_at_pasta(const struct machine *machine, struct finding *ret)
     finding_fix(ret, "apt install passt");
 }
 
-/* --- boxd itself
- * ------------------------------------------------------------------------------------ */
+/* --- boxd itself ------------------------------------------------------------------------------ */
 
 /* Beside this program first, as the spawner looks for it. */
 static void look_at_init(const struct machine *machine, struct finding *ret)
@@ -275,7 +253,7 @@ static void look_at_init(const struct machine *machine, struct finding *ret)
     if (length <= 0 || access(path, R_OK) < 0)
         snprintf(path, sizeof path, "%s%s", BOX_LIBEXECDIR, name);
     if (access(path, R_OK) == 0) {
-        finding_set(ret, CHECK_OK, "%s", path);
+        finding_set(ret, CHECK_OK, "%.500s", path);
         return;
     }
     finding_set(ret, CHECK_FAIL, "neither beside this program nor in %s", BOX_LIBEXECDIR);

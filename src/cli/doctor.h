@@ -3,6 +3,8 @@
  * helps. */
 #pragma once
 
+#include <stdio.h>
+
 #include "cli/machine.h"
 
 enum check_state {
@@ -27,11 +29,14 @@ struct check {
 /* Ends with a row that has no name. */
 extern const struct check doctor_checks[];
 
-/* For the checks: both return what was found. */
-void finding_set(struct finding *ret, enum check_state state, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void finding_fix(struct finding *ret, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* For the checks: what was found, and what would help. */
+#define finding_set(finding, state_, ...)                                  \
+    do {                                                                   \
+        (finding)->state = (state_);                                       \
+        snprintf((finding)->found, sizeof((finding)->found), __VA_ARGS__); \
+    } while (0)
+#define finding_fix(finding, ...) \
+    ((void)snprintf((finding)->fix, sizeof((finding)->fix), __VA_ARGS__))
 
 /* doctor-probes.c: each tries the real thing in a child; 0 or -errno. */
 int probe_user_namespace(void);

@@ -20,9 +20,7 @@ int machine_open(struct machine *ret, struct error *err)
     if (cgroup_root_open(&machine.cgroups, err) < 0)
         return -1;
     facts_gather(&machine.facts);
-    machine.facts.cgroup = cgroup_root_version(machine.cgroups);
-    machine.facts.cgroup_reason = cgroup_root_reason(machine.cgroups);
-    machine.facts.cgroup_fix = cgroup_root_fix(machine.cgroups);
+    facts_set_cgroup(&machine.facts, machine.cgroups);
     machine_policy(&machine.facts, &machine.policy);
     *ret = machine;
     return 0;

@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 static const struct {
     uint64_t flag;
     const char *name;
@@ -40,6 +42,18 @@ const char *cgroup_version_name(enum cgroup_version version)
     return (unsigned)version < CGROUP_VERSION_MAX ? names[version] : "none";
 }
 
+json_t *json_text(const char *bytes, size_t size)
+{
+    size_t clean_size;
+    cleanup_free char *clean = utf8_repair(bytes, size, &clean_size);
+    return json_stringn_nocheck(clean, clean_size);
+}
+
+static json_t *text(const char *string)
+{
+    return json_text(string, strlen(string));
+}
+
 static json_t *count(uint64_t number)
 {
     return json_integer((json_int_t)number);
@@ -49,7 +63,7 @@ static json_t *strings_to_json(const struct strings *list)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(array, json_string(list->items[i]));
+        json_array_append_new(array, text(list->items[i]));
     return array;
 }
 
@@ -63,18 +77,22 @@ static json_t *namespaces_to_json(uint64_t flags)
     return array;
 }
 
-/* --- what a session has
- * --------------------------------------------------------------------------- */
+/* --- what a session has ----------------------------------------------------------------------- */
+
+static json_t *limit_to_json(const char *unit, json_t *value, enum limit_means means)
+{
+    return json_pack("{s:o,s:s}", unit, value, "by", limit_means_name(means));
+}
 
 static json_t *limits_to_json(const struct plan *plan, const struct sandbox_spec *spec)
 {
-    return json_pack("{s:{s:I,s:s},s:{s:f,s:s},s:{s:I,s:s}}",           /**/
-                     "memory", "bytes", (json_int_t)spec->memory_bytes, /**/
-                     "by", limit_means_name(plan->memory_by),           /**/
-                     "cpus", "count", spec->cpu_milli / 1000.0,         /**/
-                     "by", limit_means_name(plan->cpu_by),              /**/
-                     "pids", "count", (json_int_t)spec->pids,           /**/
-                     "by", limit_means_name(plan->pids_by));
+    json_t *object = json_object();
+    json_t *cpus = json_real(spec->cpu_milli / 1000.0);
+    json_object_set_new(object, "memory",
+                        limit_to_json("bytes", count(spec->memory_bytes), plan->memory_by));
+    json_object_set_new(object, "cpus", limit_to_json("count", cpus, plan->cpu_by));
+    json_object_set_new(object, "pids", limit_to_json("count", count(spec->pids), plan->pids_by));
+    return object;
 }
 
 static json_t *quota_to_json(const struct plan *plan)
@@ -103,8 +121,7 @@ json_t *isolation_to_json(const struct plan *plan, const struct sandbox_spec *sp
     return object;
 }
 
-/* --- what would be done
- * --------------------------------------------------------------------------- */
+/* --- what would be done ----------------------------------------------------------------------- */
 
 static json_t *maps_to_json(const struct id_map *maps, size_t map_count)
 {
@@ -132,11 +149,11 @@ static json_t *step_to_json(const struct step *step)
     char mode[8];
     json_t *object = json_object();
     json_object_set_new(object, "kind", json_string(step_kind_name(step->kind)));
-    json_object_set_new(object, "target", json_string(step->target));
+    json_object_set_new(object, "target", text(step->target));
     if (step->source)
-        json_object_set_new(object, "source", json_string(step->source));
+        json_object_set_new(object, "source", text(step->source));
     if (step->text)
-        json_object_set_new(object, "text", json_string(step->text));
+        json_object_set_new(object, "text", text(step->text));
     if (step->bytes)
         json_object_set_new(object, "bytes", count(step->bytes));
     if (step->inodes)
@@ -175,17 +192,17 @@ static json_t *rlimits_to_json(const struct plan *plan)
 
 static json_t *network_to_json(const struct plan *plan)
 {
-    char text[INET6_ADDRSTRLEN + 8];
+    char address[INET6_ADDRSTRLEN + 8];
     json_t *object = json_object();
     json_t *allow = json_array();
     json_t *resolvers = json_array();
     for (size_t i = 0; i < plan->net.allow_count; i++) {
-        net_cidr_format(&plan->net.allow[i], text, sizeof text);
-        json_array_append_new(allow, json_string(text));
+        net_cidr_format(&plan->net.allow[i], address, sizeof address);
+        json_array_append_new(allow, json_string(address));
     }
     for (size_t i = 0; plan->network == NETWORK_ON && i < plan->net.resolver_count; i++) {
-        if (inet_ntop(AF_INET, &plan->net.resolvers[i], text, sizeof text))
-            json_array_append_new(resolvers, json_string(text));
+        if (inet_ntop(AF_INET, &plan->net.resolvers[i], address, sizeof address))
+            json_array_append_new(resolvers, json_string(address));
     }
     json_object_set_new(object, "mode", json_string(network_mode_name(plan->network)));
     json_object_set_new(object, "allow", allow);

@@ -7,6 +7,8 @@
 #include "sandbox/plan.h"
 #include "sandbox/spec.h"
 
+/* Any bytes (messages quote file names) as text that every reader of JSON accepts. */
+json_t *json_text(const char *bytes, size_t size);
 const char *cgroup_version_name(enum cgroup_version version);
 
 /* Everything that would be done. The caller owns the value. */

@@ -5,15 +5,10 @@
 #include <string.h>
 
 #include "cli/plan-json.h"
-#include "core/utf8.h"
 
-/* The kept bytes as text that every reader of JSON accepts. */
 static json_t *stream_to_json(const struct capture_stream *stream)
 {
-    size_t size;
-    cleanup_free char *text =
-        utf8_repair(stream->kept.data ? stream->kept.data : "", stream->kept.size, &size);
-    return json_stringn_nocheck(text, size);
+    return json_text(stream->kept.data ? stream->kept.data : "", stream->kept.size);
 }
 
 static bool is_clipped(const struct capture_stream *stream)
@@ -64,21 +59,13 @@ json_t *run_result_to_json(const struct capture_result *result, const struct pla
     return object;
 }
 
-/* Messages may quote file names, which are any bytes. */
-static json_t *words_to_json(const char *text)
-{
-    size_t size;
-    cleanup_free char *clean = utf8_repair(text, strlen(text), &size);
-    return json_stringn_nocheck(clean, size);
-}
-
 json_t *run_error_to_json(const struct error *err)
 {
     json_t *inner = json_object();
     json_object_set_new(inner, "code", json_string(error_code_name(err->code)));
-    json_object_set_new(inner, "message", words_to_json(err->message));
+    json_object_set_new(inner, "message", json_text(err->message, strlen(err->message)));
     if (err->hint[0])
-        json_object_set_new(inner, "hint", words_to_json(err->hint));
+        json_object_set_new(inner, "hint", json_text(err->hint, strlen(err->hint)));
     return json_pack("{s:o}", "error", inner);
 }
 

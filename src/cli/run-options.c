@@ -201,15 +201,10 @@ APPLY(ro_path)
 {
     struct sandbox_spec *spec = &((struct run_options *)target)->spec;
     char cwd[PATH_MAX] = "";
-    if (spec->ro_paths.count == SPEC_PATHS_MAX)
-        return error_set(err, ERROR_LIMIT, "more than %d of them", SPEC_PATHS_MAX);
     if (value[0] != '/' && current_directory(cwd, sizeof cwd, err) < 0)
         return -1;
-    char *path = absolute(value, cwd, err);
-    if (!path)
-        return -1;
-    strings_take(&spec->ro_paths, path);
-    return 0;
+    cleanup_free char *path = absolute(value, cwd, err);
+    return path ? sandbox_spec_add_ro_path(spec, path, err) : -1;
 }
 
 APPLY(quota)

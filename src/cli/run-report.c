@@ -71,8 +71,7 @@ void run_denied_names(const struct outcome *outcome, struct strings *ret)
     }
 }
 
-/* --- the line
- * ------------------------------------------------------------------------------------- */
+/* --- the line --------------------------------------------------------------------------------- */
 
 static void explain_timeout(const struct run_options *options, const struct outcome *outcome,
                             FILE *out)

@@ -34,8 +34,9 @@
 enum { POLL_CONTROL, POLL_CHILDREN, POLL_LISTENERS };
 
 struct listener {
-    int fd;
+    int fd; /* while `pending`, the socket it will come by */
     uint32_t lane;
+    bool pending;
 };
 
 static struct filter filter;
@@ -76,58 +77,49 @@ int group_enter(int *fds, size_t count)
     return rc;
 }
 
-/* Forks the launcher of a lane and waits until its filter is on. Without descriptors in `group` it stays in
-   init's own groups. */
-static int lane_open(uint32_t lane, int *group, size_t group_count, int *ret_sock)
+/* The launcher's side of the fork: it keeps nothing of init's but the two sockets. */
+static _Noreturn void become_launcher(int sock, int listener_sock, int *group, size_t group_count)
+{
+    if (group_enter(group, group_count) < 0)
+        _exit(1);
+    int kept = dup2(sock, INIT_FD_CONTROL);
+    int kept_listener = dup2(listener_sock, INIT_FD_FILTER);
+    syscall(SYS_close_range, INIT_FD_RANGE, ~0U, 0);
+    fcntl(kept, F_SETFD, FD_CLOEXEC);
+    fcntl(kept_listener, F_SETFD, FD_CLOEXEC);
+    munmap(denied, sizeof *denied);
+    launcher_run(&filter, kept, kept_listener);
+}
+
+/* Forks the launcher of a lane. It is not waited for: the listener of its filter comes when it is on, and until
+   then its commands wait in its socket. Without descriptors in `group` it stays in init's own groups. */
+static int lane_open(uint32_t lane, int sock, int *group, size_t group_count)
 {
     int pair[2];
-    int listener_pair[2];
-    char byte;
     if (listener_count == LISTENER_MAX)
         return -EAGAIN;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, listener_pair) < 0) {
-        int saved = errno;
-        close(pair[0]);
-        close(pair[1]);
-        return -saved;
-    }
     int pid = fork();
-    if (pid == 0) {
-        if (group_enter(group, group_count) < 0)
-            _exit(1);
-        /* The launcher keeps nothing of init's. */
-        int kept = dup2(pair[1], INIT_FD_CONTROL);
-        int kept_listener = dup2(listener_pair[1], INIT_FD_FILTER);
-        syscall(SYS_close_range, INIT_FD_RANGE, ~0U, 0);
-        fcntl(kept, F_SETFD, FD_CLOEXEC);
-        fcntl(kept_listener, F_SETFD, FD_CLOEXEC);
-        munmap(denied, sizeof *denied);
-        launcher_run(&filter, kept, kept_listener);
-    }
-    int errnum = pid < 0 ? errno : 0;
+    if (pid == 0)
+        become_launcher(sock, pair[1], group, group_count);
+    int errnum = errno;
     close(pair[1]);
-    close(listener_pair[1]);
-    int fd = -1;
-    size_t count = 1;
-    ssize_t n = pid < 0 ? -errnum : fd_receive(listener_pair[0], &byte, 1, &fd, &count, 0);
-    close(listener_pair[0]);
-    if (n != 1 || count != 1) {
+    if (pid < 0) {
         close(pair[0]);
-        return errnum ? -errnum : -EIO;
+        return -errnum;
     }
-    listeners[listener_count++] = (struct listener){.fd = fd, .lane = lane};
-    *ret_sock = pair[0];
+    listeners[listener_count++] =
+        (struct listener){.fd = pair[0], .lane = lane, .pending = true};
     return 0;
 }
 
-static void handle_lane(uint32_t lane, int *group, size_t group_count)
+static void handle_lane(uint32_t lane, int *fds, size_t fd_count)
 {
-    struct init_lane reply = {.type = INIT_LANE, .lane = lane};
-    cleanup_close int sock = -1;
-    reply.errnum = -lane_open(lane, group, group_count, &sock);
-    fd_send(INIT_FD_CONTROL, &reply, sizeof reply, &sock, sock >= 0);
+    struct init_lane reply = {.type = INIT_LANE, .lane = lane, .errnum = EPROTO};
+    if (fd_count > 0)
+        reply.errnum = -lane_open(lane, fds[0], fds + 1, fd_count - 1);
+    fd_send(INIT_FD_CONTROL, &reply, sizeof reply, NULL, 0);
 }
 
 static void handle_signal(const struct init_signal *request)
@@ -184,8 +176,8 @@ static void answer_denied(const struct listener *listener)
 static bool serve_request(void)
 {
     static union init_request request;
-    int fds[INIT_GROUP_FDS];
-    size_t fd_count = INIT_GROUP_FDS;
+    int fds[1 + INIT_GROUP_FDS];
+    size_t fd_count = sizeof fds / sizeof fds[0];
     ssize_t size = fd_receive(INIT_FD_CONTROL, &request, sizeof request, fds, &fd_count, 0);
     if (size == 0 || (size < 0 && size != -EMSGSIZE && size != -EBADMSG))
         return false;
@@ -195,6 +187,32 @@ static bool serve_request(void)
         handle_request(&request, fds, fd_count);
     for (size_t i = 0; i < fd_count; i++)
         fd_clear(&fds[i]);
+    return true;
+}
+
+/* The listener itself, from the launcher that has just put its filter on; false if it never came. */
+static bool take_listener(struct listener *listener)
+{
+    char byte;
+    int fd = -1;
+    size_t count = 1;
+    ssize_t n = fd_receive(listener->fd, &byte, 1, &fd, &count, MSG_DONTWAIT);
+    if (n != 1 || count != 1)
+        return false;
+    close(listener->fd);
+    listener->fd = fd;
+    listener->pending = false;
+    return true;
+}
+
+/* false: nobody carries this filter any more. */
+static bool serve_listener(struct listener *listener, short events)
+{
+    if (listener->pending)
+        return take_listener(listener);
+    if (!(events & POLLIN))
+        return false;
+    answer_denied(listener);
     return true;
 }
 
@@ -219,9 +237,7 @@ static void serve(int children)
         /* From the last, so that closing one does not move those still to be looked at. */
         for (size_t i = count; i-- > 0;) {
             short events = polled[POLL_LISTENERS + i].revents;
-            if (events & POLLIN) {
-                answer_denied(&listeners[i]);
-            } else if (events) { /* nobody carries this filter any more */
+            if (events && !serve_listener(&listeners[i], events)) {
                 close(listeners[i].fd);
                 listeners[i] = listeners[--listener_count];
             }
@@ -235,7 +251,6 @@ int main(void)
 {
     struct init_ready ready = {.type = INIT_READY};
     sigset_t all;
-    int fds[2];
     int group[INIT_GROUP_FDS];
     /* Before anything else is opened, and could be taken for one of them. */
     for (int i = 0; i < INIT_GROUP_FDS; i++)
@@ -252,14 +267,14 @@ int main(void)
     if (children < 0 || filter_load(&filter, INIT_FD_FILTER) < 0)
         return 1;
     close(INIT_FD_FILTER);
-    fds[1] = denied_page_make();
+    int page = denied_page_make();
     /* The first launcher stays in the groups that init was born in, which are those of lane 0. */
-    if (fds[1] < 0 || lane_open(0, NULL, 0, &fds[0]) < 0)
+    if (page < 0 || lane_open(0, INIT_FD_LANE, NULL, 0) < 0)
         return 1;
-    if (fd_send(INIT_FD_CONTROL, &ready, sizeof ready, fds, 2) < 0)
+    close(INIT_FD_LANE);
+    if (fd_send(INIT_FD_CONTROL, &ready, sizeof ready, &page, 1) < 0)
         return 1;
-    close(fds[0]);
-    close(fds[1]);
+    close(page);
     /* Init itself moves on to its own, if it was given any, so that what ends the lane (a time-out, memory)
        spares the session. */
     if (group_enter(group, INIT_GROUP_FDS) < 0)

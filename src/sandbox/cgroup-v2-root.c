@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where version 2 lets us make groups, and making that place ready.
 
-   There are three ways, tried in this order. Looking changes nothing; cgroup_v2_prepare() does, at
+   There are four ways, tried in this order. Looking changes nothing; cgroup_v2_prepare() does, at
    the first session.
 
    - unit: this process is in a unit that systemd delegated: a service with Delegate=yes, the scope
@@ -9,14 +9,19 @@
      a service again while sessions that outlived it are in there (219/CGROUP), and from 254 on only
      with DelegateSubgroup=supervisor.
 
+   - group: an ordinary user is in a group that is its own: the directory, and the files by which
+     members and controllers are changed, which is all that delegation is to the kernel. Sessions
+     are below a group `boxd` in the highest such group on the way up. What a systemd manager keeps
+     for its own units is as writable to the user, and left alone.
+
    - top: the top of the mount is writable, to root, or in a container that has cgroups of its own.
      Sessions are below a group `boxd` there.
 
    - scope: a user with a systemd user manager. That is asked for a scope; then as with a unit.
 
    A group that passes controllers on must have no members of its own (the machine's real top
-   excepted). So the members of the unit, or of a container's top, are moved to a group `supervisor`
-   below it: they are ourselves and our own, and all their limits still hold. */
+   excepted). So where this process is such a member, all are moved to a group `supervisor` below:
+   they are ourselves and our own, and all their limits still hold. */
 #include "sandbox/cgroup-internal.h"
 
 #include <errno.h>
@@ -110,6 +115,40 @@ static bool find_unit(const char *own, size_t top_length, char ret[PATH_MAX])
     return ours || is_marked(ret);
 }
 
+static bool is_unit(const char *dir)
+{
+    return ends_with(dir, ".service") || ends_with(dir, ".scope") || ends_with(dir, ".slice");
+}
+
+static bool is_own(const char *dir)
+{
+    struct stat info;
+    cleanup_close int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 && fstat(fd, &info) == 0 && info.st_uid == geteuid() && check_writable(fd) == 0;
+}
+
+/* The highest group of this user's own on the way up, short of the top, which is looked at by
+   itself. Being able to write says nothing about root, and nothing inside a unit that systemd did
+   not give away. */
+static bool find_group(const char *own, size_t top_length, char ret[PATH_MAX])
+{
+    char dir[PATH_MAX];
+    size_t length = 0;
+    if (geteuid() == 0)
+        return false;
+    snprintf(dir, sizeof dir, "%s", own);
+    while (strlen(dir) > top_length && is_own(dir) && !is_unit(dir)) {
+        length = strlen(dir);
+        *strrchr(dir, '/') = '\0';
+    }
+    bool stopped_by_unit = strlen(dir) > top_length && is_unit(dir) && is_own(dir);
+    if (length == 0 || (stopped_by_unit && !is_marked(dir)) ||
+        (strlen(dir) == top_length && is_own(dir)))
+        return false;
+    snprintf(ret, PATH_MAX, "%.*s", (int)length, own);
+    return true;
+}
+
 static void explain_missing(struct cgroup_root *root)
 {
     static const char delegate[] = "sudo mkdir -p /etc/systemd/system/user@.service.d && "
@@ -117,7 +156,8 @@ static void explain_missing(struct cgroup_root *root)
                                    "sudo tee /etc/systemd/system/user@.service.d/delegate.conf && "
                                    "sudo systemctl daemon-reload, then log in again";
     static const char boot[] = "boot with the kernel argument cgroup_enable=memory, without "
-                               "cgroup_disable=; in a container, have its controllers passed on";
+                               "cgroup_disable=; in a container or a delegated group, have its "
+                               "controllers passed on";
     if ((root->controllers & CONTROLLERS) == CONTROLLERS)
         return;
     cgroup_explain(root, root->v2.way == CGROUP_V2_SCOPE ? delegate : boot,
@@ -144,20 +184,21 @@ static bool has_members(int dir)
     return size > 0 || size == -EFBIG;
 }
 
-/* The real top may have members beside groups. A container's may not, and is only ours to clear if
-   we are in it. */
-static bool find_top(struct cgroup_root *root, int top, bool own_is_top)
+/* Sessions are to be below a group of ours in `path`, which is open as `top`. The real top may have
+   members beside groups. No other may, and it is only ours to clear if we are in it. */
+static bool find_top(struct cgroup_root *root, const char *path, int top, bool own_is_top)
 {
+    char fix[ERROR_TEXT_MAX];
     unsigned available = read_controllers(top, "cgroup.controllers");
     unsigned enabled = read_controllers(top, "cgroup.subtree_control");
     bool real = faccessat(top, "cgroup.events", F_OK, 0) < 0;
     root->v2.top_movable = own_is_top && !real;
     if ((available & ~enabled) && !real && !own_is_top && has_members(top)) {
-        cgroup_explain(root,
-                       "mkdir -p /sys/fs/cgroup/init && xargs -rn1 < /sys/fs/cgroup/cgroup.procs > "
-                       "/sys/fs/cgroup/init/cgroup.procs",
-                       "processes sit in the container's top control group, so it cannot pass "
-                       "controllers on");
+        snprintf(fix, sizeof fix,
+                 "cd %s && mkdir -p init && xargs -rn1 < cgroup.procs > init/cgroup.procs", path);
+        cgroup_explain(root, fix,
+                       "processes sit in the control group %s, so it cannot pass controllers on",
+                       path);
         return false;
     }
     root->v2.top = fcntl(top, F_DUPFD_CLOEXEC, 3);
@@ -200,21 +241,27 @@ static void explain_none(struct cgroup_root *root, const char *top, int errnum)
 
 bool cgroup_v2_find(struct cgroup_root *root, const char *own, size_t top_length)
 {
-    char unit[PATH_MAX];
+    char group[PATH_MAX];
     char top[PATH_MAX];
-    if (find_unit(own, top_length, unit)) {
-        cleanup_close int dir = open(unit, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (find_unit(own, top_length, group)) {
+        cleanup_close int dir = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (dir >= 0 && check_writable(dir) == 0) {
             root->v2.base = steal_fd(&dir);
             return found(root, CGROUP_V2_UNIT,
                          read_controllers(root->v2.base, "cgroup.controllers"));
         }
     }
+    if (find_group(own, top_length, group)) {
+        cleanup_close int dir = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        /* A group that was given no controllers is worth less than a scope. */
+        if (dir >= 0 && (read_controllers(dir, "cgroup.controllers") || !cgroup_scope_possible()))
+            return find_top(root, group, dir, strcmp(own, group) == 0);
+    }
     snprintf(top, sizeof top, "%.*s", (int)top_length, own);
     cleanup_close int dir = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int result = dir < 0 ? -errno : check_writable(dir);
     if (result == 0)
-        return find_top(root, dir, strlen(own) == top_length);
+        return find_top(root, top, dir, strlen(own) == top_length);
     if (find_scope(root, top))
         return true;
     explain_none(root, top, -result);

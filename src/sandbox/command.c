@@ -2,6 +2,7 @@
 /* Commands from the caller's side: started in a lane, watched, ended, explained. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,8 @@
 
 /* A place with less left than a part of it is full: what could not be written was larger than what is left,
    and file systems keep a few blocks for themselves. */
+#define START_TIMEOUT_MS 10000
+
 #define FULL_PART      64
 #define FULL_BYTES_MIN (32u * 1024)
 #define FULL_BYTES_MAX (1024u * 1024)
@@ -72,6 +75,7 @@ static int strings_memfd(const char *data, size_t size, struct error *err)
     return steal_fd(&fd);
 }
 
+/* 0, -1 with `err` set, or -EPIPE if nobody is there to take it. */
 static int send_request(int sock, const struct command_request *request, struct error *err)
 {
     struct lane_exec head = {.type = LANE_EXEC,
@@ -102,7 +106,7 @@ static int send_request(int sock, const struct command_request *request, struct 
     }
     memcpy(data, &head, sizeof head);
     ssize_t n = fd_send(sock, data, sizeof head + size, fds, count);
-    return n < 0 ? error_set(err, ERROR_GONE, "the session has ended") : 0;
+    return n < 0 ? -EPIPE : 0;
 }
 
 static int explain_start(const struct lane_started *started, const struct command_request *request,
@@ -132,40 +136,89 @@ static int explain_start(const struct lane_started *started, const struct comman
     return -1;
 }
 
-int command_start(struct session *session, const struct command_request *request,
-                  struct command *ret, struct error *err)
+/* The launcher's answer, or the session's failure if it is still being built. -EPIPE, -ETIMEDOUT: the lane is of
+   no use any more. */
+static int await_started(struct session *session, const struct lane *lane,
+                         struct lane_started *ret, int *ret_terminal, struct error *err)
 {
+    for (;;) {
+        struct pollfd polled[] = {{.fd = lane->sock, .events = POLLIN},
+                                  {.fd = session->ready ? -1 : session->control, .events = POLLIN}};
+        int count = poll(polled, ARRAY_SIZE(polled), START_TIMEOUT_MS);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return -ETIMEDOUT;
+        if (polled[1].revents && session_await(session, err) < 0)
+            return -1;
+        if (!polled[0].revents)
+            continue;
+        int fd = -1;
+        size_t fd_count = 1;
+        ssize_t n = fd_receive(lane->sock, ret, sizeof *ret, &fd, &fd_count, 0);
+        if (n != sizeof *ret || ret->type != LANE_STARTED)
+            return -EPIPE;
+        *ret_terminal = fd_count == 1 ? fd : -1;
+        return 0;
+    }
+}
+
+/* A launcher that died or was stopped by what ran in its lane: that is the session's own doing, and costs it
+   the lane and all in it. */
+static void discard_lane(struct session *session, int index)
+{
+    struct command gone = {.session = session, .lane = index};
+    if (!session->single && session->lanes[index].group.version != CGROUP_NONE)
+        command_kill(&gone);
+    lane_close(&session->lanes[index]);
+}
+
+/* 0; 1 if the lane turned out to be dead and another one may do; or -1. */
+static int start_in_lane(struct session *session, int index, const struct command_request *request,
+                         struct command *ret, struct error *err)
+{
+    struct lane *lane = &session->lanes[index];
     struct lane_started started;
     struct cgroup_usage before = {0};
-    int master = -1;
-    size_t count = 1;
-    int index = session_take_lane(session, err);
-    if (index < 0)
-        return -1;
-    struct lane *lane = &session->lanes[index];
+    int terminal = -1;
     if (lane->group.version != CGROUP_NONE) {
         cgroup_peak_reset(&lane->group);
         cgroup_usage_read(&lane->group, &before);
     }
     uint64_t start = now_ns();
-    if (send_request(lane->sock, request, err) < 0)
-        return -1;
-    ssize_t n = fd_receive(lane->sock, &started, sizeof started, &master, &count, 0);
-    if (n != sizeof started || started.type != LANE_STARTED) {
-        lane_close(lane);
-        return error_set(err, ERROR_GONE, "the launcher ended before the command began");
+    int rc = send_request(lane->sock, request, err);
+    if (rc == 0)
+        rc = await_started(session, lane, &started, &terminal, err);
+    if (rc == -EPIPE || rc == -ETIMEDOUT) {
+        discard_lane(session, index);
+        error_set(err, ERROR_GONE, "the launcher %s",
+                  rc == -EPIPE ? "has ended" : "does not answer");
+        return session->single || session->ended ? -1 : 1;
     }
-    cleanup_close int terminal = count == 1 ? master : -1;
+    if (rc < 0)
+        return -1;
     if (started.errnum)
         return explain_start(&started, request, err);
     lane->state = LANE_BUSY;
     *ret = (struct command){.session = session,
                             .lane = index,
                             .pid = started.pid,
-                            .terminal = steal_fd(&terminal),
+                            .terminal = terminal,
                             .started_ns = start,
                             .before = before};
     return 0;
+}
+
+int command_start(struct session *session, const struct command_request *request,
+                  struct command *ret, struct error *err)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        int index = session_take_lane(session, err);
+        int rc = index < 0 ? -1 : start_in_lane(session, index, request, ret, err);
+        if (rc <= 0)
+            return rc;
+    }
+    return -1;
 }
 
 /* --- while it runs ----------------------------------------------------------------------------- */
@@ -230,7 +283,9 @@ void command_kill(struct command *command)
 
 static void take_denied(struct command *command, struct outcome *outcome)
 {
-    struct denied_page *page = command->session->denied;
+    /* A command may be over before anybody asked whether the session is up. */
+    struct denied_page *page =
+        session_await(command->session, NULL) < 0 ? NULL : command->session->denied;
     for (size_t i = 0; page && i < DENIED_WORDS; i++)
         outcome->denied[i] =
             __atomic_exchange_n(&page->lanes[command->lane][i], 0, __ATOMIC_SEQ_CST);

@@ -27,7 +27,9 @@ struct session {
     uint32_t requests;
     struct denied_page *denied;
     bool single;
+    bool ready; /* init has said so */
     bool ended; /* the spawner has said that nothing is left of it */
+    char *notes;
     struct strings bounded; /* places with a limit of their own, to look at when a command failed */
     struct lane lanes[LANE_MAX];
 };
@@ -45,6 +47,8 @@ int engine_call(struct engine *engine, const void *request, size_t size, const i
 /* Takes over the descriptors a reply brought. */
 void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
                    size_t count);
+/* Waits for init's first word, once. */
+int session_await(struct session *session, struct error *err);
 /* A lane to run a command in; opens one if none is idle. */
 int session_take_lane(struct session *session, struct error *err);
 void lane_close(struct lane *lane);

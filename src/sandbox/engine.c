@@ -26,16 +26,24 @@ int engine_open(struct engine **ret, const struct spawner_config *config, struct
     return 0;
 }
 
-void engine_close(struct engine *engine)
+void engine_leave(struct engine *engine)
 {
     if (!engine)
         return;
     while (engine->sessions)
         session_destroy(engine->sessions, NULL);
     close(engine->sock);
-    while (waitpid(engine->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
     free(engine);
+}
+
+void engine_close(struct engine *engine)
+{
+    if (!engine)
+        return;
+    pid_t pid = engine->pid;
+    engine_leave(engine);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 static int reply_error(const struct spawner_reply *reply, struct error *err)

@@ -25,15 +25,24 @@ struct session;
 int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err);
 /* Ends every session that is left, and waits until nothing of them is left either. */
 void engine_close(struct engine *engine);
+/* The same without waiting: no process of a session is left, its groups and mounts go within moments. For
+   callers that are about to exit. */
+void engine_leave(struct engine *engine);
 
 int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
                    struct error *err);
-/* Frees the session in any case. */
+/* The same without waiting until it is up: the first command can be started at once, and what goes wrong while
+   the session is built is its error. */
+int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+                  struct error *err);
+/* Returns when no process of it is left. Frees the session in any case. */
 int session_destroy(struct session *session, struct error *err);
 /* init's process id on the host, for people and tests. */
 pid_t session_host_pid(const struct session *session);
 /* What holds the session's limits; CGROUP_NONE: rlimits only. To be asked before its first command. */
 enum cgroup_version session_cgroup(const struct session *session);
+/* What it has less than the default promise, a sentence a line; "" if nothing. */
+const char *session_notes(const struct session *session);
 
 /* INIT_OPEN_* flags; the file is looked up and opened inside, with the sandbox's rights. */
 int session_open(struct session *session, const char *path, uint32_t flags, uint32_t mode,

@@ -119,14 +119,29 @@ static bool has_capability(int capability)
     return line && (strtoull(line + 7, NULL, 16) >> capability & 1);
 }
 
+/* From /etc/passwd where it is there: asking the name service costs as much as the rest of this file. */
+static const struct passwd *find_user(uid_t uid)
+{
+    const struct passwd *entry = NULL;
+    FILE *in = fopen("/etc/passwd", "re");
+    while (in && (entry = fgetpwent(in)) && entry->pw_uid != uid)
+        ;
+    if (in)
+        fclose(in);
+    return entry ? entry : getpwuid(uid);
+}
+
 static void gather_identity(struct facts *facts)
 {
-    const struct passwd *entry = getpwuid(geteuid());
+    const struct passwd *entry = find_user(geteuid());
     const char *name = entry ? entry->pw_name : "";
     facts->uid = geteuid();
     facts->gid = getegid();
     facts->home = xstrdup(entry && entry->pw_dir[0] == '/' ? entry->pw_dir : "");
     facts->root = facts->uid == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID);
+    gid_t groups[2];
+    facts->extra_groups = getgroups(0, NULL) > 1 ||
+                          (getgroups(ARRAY_SIZE(groups), groups) == 1 && groups[0] != facts->gid);
     if (facts->root || !has_tool("newuidmap") || !has_tool("newgidmap"))
         return;
     facts->subuid = gather_subids("/etc/subuid", facts->uid, name);
@@ -144,6 +159,22 @@ void facts_gather(struct facts *facts)
         if (access(proc_paths[i] + 1, F_OK) == 0)
             strings_add(&facts->proc_paths, proc_paths[i]);
     }
+}
+
+static bool can_limit(const struct cgroup_root *root, struct cgroup_limits limits)
+{
+    const char *missing;
+    return cgroup_root_can(root, &limits, &missing);
+}
+
+void facts_set_cgroup(struct facts *facts, const struct cgroup_root *root)
+{
+    facts->cgroup = cgroup_root_version(root);
+    facts->limits_memory = can_limit(root, (struct cgroup_limits){.memory_bytes = 1});
+    facts->limits_cpu = can_limit(root, (struct cgroup_limits){.cpu_milli = 1});
+    facts->limits_pids = can_limit(root, (struct cgroup_limits){.pids = 1});
+    facts->cgroup_reason = cgroup_root_reason(root);
+    facts->cgroup_fix = cgroup_root_fix(root);
 }
 
 void facts_release(struct facts *facts)

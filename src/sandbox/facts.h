@@ -27,10 +27,15 @@ struct facts {
     struct subid_range subuid;
     struct subid_range subgid;
     struct net_policy net; /* the host's resolvers */
-    enum cgroup_version cgroup; /* filled in by whoever opened the cgroup root */
-    const char *cgroup_reason; /* why there is none */
+    bool extra_groups; /* the caller is in groups beside its first */
+    /* Filled in by facts_set_cgroup(). */
+    enum cgroup_version cgroup;
+    bool limits_memory, limits_cpu, limits_pids; /* what the cgroups can limit */
+    const char *cgroup_reason;                   /* why there are none, or not all */
     const char *cgroup_fix;
 };
 
 void facts_gather(struct facts *facts);
+/* The texts stay the root's. */
+void facts_set_cgroup(struct facts *facts, const struct cgroup_root *root);
 void facts_release(struct facts *facts);

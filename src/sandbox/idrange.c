@@ -92,7 +92,7 @@ int idrange_take_in(int dir_fd, uint32_t count, uint32_t hint, struct idrange *r
         return error_errno(err, -rc, "cannot lock an id range");
     if (rc == 0) {
         error_set(err, ERROR_LIMIT, "all %u ranges of user ids are taken by live sessions", count);
-        return error_hint(err, "delete sessions that are no longer needed: box ps, box rm");
+        return error_hint(err, "end sandboxes that are no longer needed");
     }
     *ret = (struct idrange){.index = index, .base = index_base(index), .lock_fd = steal_fd(&fd)};
     return 0;

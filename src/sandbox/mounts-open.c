@@ -121,7 +121,7 @@ static int open_tree_of(const struct step *step, const struct plan *plan,
         attr.attr_set |= MOUNT_ATTR_RDONLY;
     if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
         return error_errno(err, errno, "cannot restrict the mount of '%s'", step->source);
-    if (plan->ids == ID_RANGE && (step->owned || step->kind == STEP_OVERLAY) &&
+    if (plan->ids == ID_RANGE && step->owned &&
         map_owner(tree, step, &st, base, err) < 0)
         return -1;
     return steal_fd(&tree);

@@ -57,7 +57,8 @@ struct netns_pool *netns_pool_new(unsigned keep);
 void netns_pool_free(struct netns_pool *pool);
 /* A namespace fd, from the store or made now. */
 int netns_pool_take(struct netns_pool *pool, int *ret_fd, struct error *err);
-/* Takes ownership of fd; kept if there is room, else closed. Never give back one that had a link. */
+/* Takes ownership of fd; kept if there is room and no socket is left in it, else closed. Never give back one
+   that had a link. */
 void netns_pool_give(struct netns_pool *pool, int fd);
 /* Makes one more if fewer than `keep` are in store or lent out to come back; true if it did. For idle
    moments. */

@@ -98,9 +98,26 @@ int netns_pool_take(struct netns_pool *pool, int *ret_fd, struct error *err)
     return 0;
 }
 
+/* Sockets in a namespace, the kernel's own not among them; -1 if it cannot be told. */
+static int netns_sockets(int fd)
+{
+    static const char label[] = "sockets: used ";
+    char text[1024];
+    int used = -1;
+    cleanup_close int home = netns_self();
+    if (home < 0 || setns(fd, CLONE_NEWNET) < 0)
+        return -1;
+    ssize_t size = fd_read_file(AT_FDCWD, "/proc/thread-self/net/sockstat", text, sizeof text);
+    netns_return(home);
+    if (size > 0 && strncmp(text, label, sizeof label - 1) == 0)
+        used = atoi(text + sizeof label - 1);
+    return used;
+}
+
+/* A socket that outlived its session was handed to somebody else, who could then reach whoever comes next. */
 void netns_pool_give(struct netns_pool *pool, int fd)
 {
-    if (pool->count < pool->keep)
+    if (pool->count < pool->keep && netns_sockets(fd) == 0)
         pool->fds[pool->count++] = fd;
     else
         close(fd);
@@ -111,6 +128,6 @@ bool netns_pool_fill(struct netns_pool *pool, unsigned lent)
     int fd;
     if (pool->count + lent >= pool->keep || netns_make(&fd, NULL) < 0)
         return false;
-    netns_pool_give(pool, fd);
+    pool->fds[pool->count++] = fd;
     return true;
 }

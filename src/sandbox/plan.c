@@ -95,13 +95,14 @@ static size_t map_around(struct id_map *maps, uint32_t own, uint32_t box, struct
     return count;
 }
 
-static void plan_ids(struct plan *plan, const struct facts *facts)
+static int plan_ids(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts,
+                    struct error *err)
 {
     if (facts->root) {
         plan->ids = ID_RANGE;
         plan->uid_maps[0] = plan->gid_maps[0] = (struct id_map){.count = IDRANGE_SIZE};
         plan->uid_map_count = plan->gid_map_count = 1;
-        return;
+        return 0;
     }
     bool ranges = facts->subuid.count >= IDRANGE_SIZE && facts->subgid.count >= IDRANGE_SIZE;
     struct subid_range none = {0};
@@ -110,6 +111,16 @@ static void plan_ids(struct plan *plan, const struct facts *facts)
         map_around(plan->uid_maps, facts->uid, BOX_UID, ranges ? facts->subuid : none);
     plan->gid_map_count =
         map_around(plan->gid_maps, facts->gid, BOX_GID, ranges ? facts->subgid : none);
+    if (ranges || !facts->extra_groups)
+        return 0;
+    static const char kept[] = "the kernel does not let this user drop its supplementary groups: what "
+                               "they may read, the sandbox may read where it is mounted";
+    strings_add(&plan->notes, kept);
+    if (!spec->strict)
+        return 0;
+    error_set(err, ERROR_UNSUPPORTED, "%s", kept);
+    return error_hint(err, "give the user a range of ids: usermod --add-subuids 100000-165535 "
+                           "--add-subgids 100000-165535 USER (and apt-get install uidmap)");
 }
 
 static void plan_rlimit(struct plan *plan, int resource, rlim_t soft, rlim_t hard)
@@ -118,59 +129,74 @@ static void plan_rlimit(struct plan *plan, int resource, rlim_t soft, rlim_t har
         (struct plan_rlimit){.resource = resource, .soft = soft, .hard = hard};
 }
 
+/* One limit, and what becomes of it where the cgroups cannot hold it. */
 struct limit_rule {
     enum spec_asked asked;
     const char *option;
     const char *noun;
+    bool can;
+    enum limit_means *by;
+    enum limit_means otherwise;
 };
 
-/* There is no usable cgroup: what was asked for is an error, a default becomes a weaker rung. */
-static int plan_limits_without_cgroup(struct plan *plan, const struct sandbox_spec *spec,
-                                      const struct facts *facts, struct error *err)
+/* What was asked for by name is an error, a default becomes a weaker rung. */
+static int plan_limit(const struct limit_rule *rule, const struct sandbox_spec *spec,
+                      const struct facts *facts, bool *weaker, struct error *err)
 {
-    static const struct limit_rule rules[] = {
-        {SPEC_ASKED_MEMORY, "--memory", "memory"},
-        {SPEC_ASKED_CPU, "--cpus", "CPU"},
-        {SPEC_ASKED_PIDS, "--pids", "process"},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
-        if (!(spec->asked & rules[i].asked))
-            continue;
-        error_set(err, ERROR_UNSUPPORTED, "the %s limit (%s) cannot be enforced: %s", rules[i].noun,
-                  rules[i].option, facts->cgroup_reason);
-        return error_hint(err, "%s", facts->cgroup_fix);
-    }
-    if (spec->strict) {
-        error_set(err, ERROR_UNSUPPORTED, "no cgroup to hold the default limits: %s",
+    *rule->by = rule->can ? LIMIT_BY_CGROUP : rule->otherwise;
+    if (rule->can)
+        return 0;
+    *weaker = true;
+    if (spec->asked & rule->asked)
+        error_set(err, ERROR_UNSUPPORTED, "the %s limit (%s) cannot be enforced: %s", rule->noun,
+                  rule->option, facts->cgroup_reason);
+    else if (spec->strict)
+        error_set(err, ERROR_UNSUPPORTED, "no cgroup to hold the default %s limit: %s", rule->noun,
                   facts->cgroup_reason);
-        return error_hint(err, "%s", facts->cgroup_fix);
-    }
-    plan->memory_by = plan->pids_by = LIMIT_BY_RLIMIT;
-    plan->cpu_by = LIMIT_NONE;
-    plan_rlimit(plan, RLIMIT_DATA, spec->memory_bytes, spec->memory_bytes);
-    plan_rlimit(plan, RLIMIT_NPROC, spec->pids, spec->pids);
-    strings_take(&plan->notes,
-                 xasprintf("limits are per process (rlimits), not for the sandbox as a whole, and CPU "
-                           "is not limited: %s",
-                           facts->cgroup_reason));
-    return 0;
+    else
+        return 0;
+    return error_hint(err, "%s", facts->cgroup_fix);
 }
 
 static int plan_limits(struct plan *plan, const struct sandbox_spec *spec,
                        const struct facts *facts, struct error *err)
 {
-    plan->cgroup = facts->cgroup;
-    plan->limits = (struct cgroup_limits){
-        .memory_bytes = spec->memory_bytes,
-        .cpu_milli = spec->cpu_milli,
-        /* init and the launcher of the first lane are the sandbox's, not the caller's. */
-        .pids = spec->pids + 2,
+    const struct limit_rule rules[] = {
+        {SPEC_ASKED_MEMORY, "--memory", "memory", facts->limits_memory, &plan->memory_by,
+         LIMIT_BY_RLIMIT},
+        {SPEC_ASKED_CPU, "--cpus", "CPU", facts->limits_cpu, &plan->cpu_by, LIMIT_NONE},
+        {SPEC_ASKED_PIDS, "--pids", "process", facts->limits_pids, &plan->pids_by, LIMIT_BY_RLIMIT},
     };
-    plan_rlimit(plan, RLIMIT_CORE, 0, 0);
+    bool weaker = false;
+    plan->cgroup = facts->cgroup;
+    /* 1, not 0: the kernel takes 0 for "a core file of no size" and still wakes a handler that the host has
+       set up to be piped to; 1 is its word for none at all. */
+    plan_rlimit(plan, RLIMIT_CORE, 1, 1);
     plan_rlimit(plan, RLIMIT_NOFILE, 4096, 65536);
-    if (facts->cgroup == CGROUP_NONE)
-        return plan_limits_without_cgroup(plan, spec, facts, err);
-    plan->memory_by = plan->cpu_by = plan->pids_by = LIMIT_BY_CGROUP;
+    /* Counted for the host's user, whom one session must not starve. */
+    plan_rlimit(plan, RLIMIT_SIGPENDING, 1024, 1024);
+    plan_rlimit(plan, RLIMIT_MSGQUEUE, 819200, 819200);
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+        if (plan_limit(&rules[i], spec, facts, &weaker, err) < 0)
+            return -1;
+    }
+    if (plan->memory_by == LIMIT_BY_CGROUP)
+        plan->limits.memory_bytes = spec->memory_bytes;
+    else
+        plan_rlimit(plan, RLIMIT_DATA, spec->memory_bytes, spec->memory_bytes);
+    if (plan->cpu_by == LIMIT_BY_CGROUP)
+        plan->limits.cpu_milli = spec->cpu_milli;
+    /* init and the launcher of the first lane are the sandbox's, not the caller's. */
+    if (plan->pids_by == LIMIT_BY_CGROUP)
+        plan->limits.pids = spec->pids + 2;
+    else
+        plan_rlimit(plan, RLIMIT_NPROC, spec->pids, spec->pids);
+    if (weaker)
+        strings_take(&plan->notes, xasprintf("not all limits hold for the sandbox as a whole (memory: "
+                                             "%s, cpu: %s, processes: %s): %s",
+                                             limit_means_name(plan->memory_by),
+                                             limit_means_name(plan->cpu_by),
+                                             limit_means_name(plan->pids_by), facts->cgroup_reason));
     return 0;
 }
 
@@ -276,8 +302,7 @@ int plan_build(const struct sandbox_spec *spec, const struct facts *facts,
     };
     if (sandbox_spec_check(spec, err) < 0)
         goto fail;
-    plan_ids(&plan, facts);
-    if (plan_limits(&plan, spec, facts, err) < 0 || plan_network(&plan, spec, facts, err) < 0)
+    if (plan_ids(&plan, spec, facts, err) < 0 || plan_limits(&plan, spec, facts, err) < 0 || plan_network(&plan, spec, facts, err) < 0)
         goto fail;
     plan_host_root(&plan, spec, facts);
     if (plan_workspace(&plan, spec, facts, err) < 0 || plan_mounts(&plan, spec, policy, err) < 0)

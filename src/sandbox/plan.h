@@ -85,7 +85,7 @@ struct plan_rlimit {
     rlim_t hard;
 };
 
-#define PLAN_RLIMITS_MAX 8
+#define PLAN_RLIMITS_MAX 8 /* six at the most */
 
 struct plan {
     uint64_t namespaces; /* CLONE_NEW… */

@@ -32,10 +32,10 @@ static int refuse(const char *path, const char *root, struct error *err)
     if (strcmp(path, root) == 0)
         error_set(err, ERROR_DENIED, "host path '%s' may not be mounted", path);
     else
-        error_set(err, ERROR_DENIED, "host path '%s' lies below %s, which may not be mounted", path,
-                  root);
-    return error_hint(err, "mount a directory made for the purpose, or allow its root in the "
-                           "configuration");
+        error_set(err, ERROR_DENIED, "host path '%s' %s %s, which may not be mounted", path,
+                  path_is_below(path, root) ? "lies below" : "holds", root);
+    return error_hint(err, "mount a directory made for the purpose, in your home directory or "
+                           "elsewhere");
 }
 
 int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err)

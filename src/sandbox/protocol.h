@@ -80,9 +80,10 @@ struct lane_exited {
 /* --- init ------------------------------------------------------------------------------------- */
 
 enum init_message {
-    INIT_READY = 0x4901, /* the first message: with the socket of lane 0 and the denied page */
+    INIT_READY = 0x4901, /* the first message: with the denied page */
     INIT_FAILED,         /* or this one: struct init_failed; then the end of the stream */
-    INIT_LANE,           /* → with `lane` and the way into its groups; ← the same with its socket */
+    INIT_LANE,           /* → with `lane`, the launcher's end of its socket and the way into its groups;
+                            ← the same */
     INIT_OPEN,           /* → struct init_open and the path; ← struct init_reply and the descriptor */
     INIT_STATFS,         /* → struct init_open and the path; ← struct init_statfs */
     INIT_SIGNAL,         /* → struct init_signal; no answer */
@@ -158,7 +159,8 @@ struct init_signal {
 #define INIT_FD_CONTROL 3
 #define INIT_FD_FILTER  4 /* the seccomp program, a sealed memfd */
 #define INIT_FD_RANGE   5 /* keeps the id range taken; -1 (closed) for an ordinary user */
-#define INIT_FD_GROUP   6 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
+#define INIT_FD_LANE    6 /* the launcher's end of lane 0's socket: commands may wait there already */
+#define INIT_FD_GROUP   7 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
 #define INIT_GROUP_FDS  3
 
 /* --- spawner ---------------------------------------------------------------------------------- */

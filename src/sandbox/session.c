@@ -40,32 +40,6 @@ bool lane_is_empty(const struct lane *lane)
     return cgroup_usage_read(&lane->group, &usage) == 0 && usage.processes <= 1;
 }
 
-/* What init says first: it is ready, or why it is not. */
-static int wait_ready(struct session *session, int *ret_fds, struct error *err)
-{
-    union {
-        uint32_t type;
-        struct init_ready ready;
-        struct init_failed failed;
-    } message;
-    size_t count = 2;
-    ssize_t n = fd_receive(session->control, &message, sizeof message, ret_fds, &count, 0);
-    if (n == sizeof message.ready && message.type == INIT_READY && count == 2)
-        return 0;
-    for (size_t i = 0; n > 0 && i < count; i++)
-        close(ret_fds[i]);
-    if (n == sizeof message.failed && message.type == INIT_FAILED) {
-        const struct init_failed *failed = &message.failed;
-        enum error_code code =
-            failed->code < ERROR_CODE_MAX ? (enum error_code)failed->code : ERROR_PROTOCOL;
-        error_set(err, code, "%.*s", INIT_TEXT_MAX - 1, failed->message);
-        if (err)
-            err->errnum = failed->errnum;
-        return failed->hint[0] ? error_hint(err, "%.*s", INIT_TEXT_MAX - 1, failed->hint) : -1;
-    }
-    return error_set(err, ERROR_GONE, "the session's init ended before it was ready");
-}
-
 /* A page that cannot shrink under us, or none. */
 static struct denied_page *map_denied(int fd)
 {
@@ -77,6 +51,38 @@ static struct denied_page *map_denied(int fd)
     void *page =
         mmap(NULL, sizeof(struct denied_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
+}
+
+static int explain_failed(const struct init_failed *failed, struct error *err)
+{
+    enum error_code code =
+        failed->code < ERROR_CODE_MAX ? (enum error_code)failed->code : ERROR_PROTOCOL;
+    error_set(err, code, "%.*s", INIT_TEXT_MAX - 1, failed->message);
+    if (err)
+        err->errnum = failed->errnum;
+    return failed->hint[0] ? error_hint(err, "%.*s", INIT_TEXT_MAX - 1, failed->hint) : -1;
+}
+
+int session_await(struct session *session, struct error *err)
+{
+    union {
+        uint32_t type;
+        struct init_ready ready;
+        struct init_failed failed;
+    } message;
+    int fd = -1;
+    size_t count = 1;
+    if (session->ready)
+        return 0;
+    ssize_t n = fd_receive(session->control, &message, sizeof message, &fd, &count, 0);
+    cleanup_close int page = n > 0 && count == 1 ? fd : -1;
+    if (n == sizeof message.failed && message.type == INIT_FAILED)
+        return explain_failed(&message.failed, err);
+    if (n != sizeof message.ready || message.type != INIT_READY || page < 0)
+        return error_set(err, ERROR_GONE, "the session's init ended before it was ready");
+    session->denied = map_denied(page);
+    session->ready = true;
+    return 0;
 }
 
 static void note_bounded(struct session *session, const struct sandbox_spec *spec)
@@ -103,18 +109,20 @@ static int ask_create(struct engine *engine, const struct sandbox_spec *spec,
     return engine_call(engine, data, sizeof head + writer.size, NULL, ret, ret_fds, fd_count, err);
 }
 
-int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
-                   struct error *err)
+int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+                  struct error *err)
 {
     struct spawner_reply reply;
     int fds[FD_PASS_MAX];
     size_t count = ARRAY_SIZE(fds);
-    int ready_fds[2];
     if (sandbox_spec_check(spec, err) < 0 ||
         ask_create(engine, spec, &reply, fds, &count, err) < 0)
         return -1;
-    if (count < 1)
-        return error_set(err, ERROR_PROTOCOL, "the spawner sent no control socket");
+    if (count < 2) {
+        while (count > 0)
+            close(fds[--count]);
+        return error_set(err, ERROR_PROTOCOL, "the spawner sent no sockets");
+    }
     struct session *session = xcalloc(1, sizeof *session);
     session->engine = engine;
     session->number = reply.session;
@@ -123,20 +131,33 @@ int session_create(struct engine *engine, const struct sandbox_spec *spec, struc
     session->control = fds[0];
     session->next = engine->sessions;
     engine->sessions = session;
-    struct lane *lane = &session->lanes[0];
-    lane_take_fds(lane, &reply, fds + 1, count - 1);
-    lane->sock = -1;
-    lane->state = LANE_IDLE;
-    if (wait_ready(session, ready_fds, err) < 0) {
+    session->lanes[0].sock = fds[1];
+    session->lanes[0].state = LANE_IDLE;
+    lane_take_fds(&session->lanes[0], &reply, fds + 2, count - 2);
+    note_bounded(session, spec);
+    if (reply.message[0])
+        session->notes = xstrndup(reply.message, sizeof reply.message - 1);
+    *ret = session;
+    return 0;
+}
+
+int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+                   struct error *err)
+{
+    struct session *session;
+    if (session_begin(engine, spec, &session, err) < 0)
+        return -1;
+    if (session_await(session, err) < 0) {
         session_destroy(session, NULL);
         return -1;
     }
-    lane->sock = ready_fds[0];
-    session->denied = map_denied(ready_fds[1]);
-    close(ready_fds[1]);
-    note_bounded(session, spec);
     *ret = session;
     return 0;
+}
+
+const char *session_notes(const struct session *session)
+{
+    return session->notes ? session->notes : "";
 }
 
 int session_destroy(struct session *session, struct error *err)
@@ -157,6 +178,7 @@ int session_destroy(struct session *session, struct error *err)
     if (session->denied)
         munmap(session->denied, sizeof *session->denied);
     strings_release(&session->bounded);
+    free(session->notes);
     free(session);
     return rc;
 }
@@ -179,27 +201,31 @@ static int open_lane(struct session *session, int index, struct error *err)
     struct init_lane message = {.type = INIT_LANE, .lane = (uint32_t)index};
     struct lane *lane = &session->lanes[index];
     struct spawner_reply reply;
-    int fds[FD_PASS_MAX];
-    size_t count = ARRAY_SIZE(fds);
-    int sock = -1;
-    size_t sock_count = 1;
-    if (engine_call(session->engine, &request, sizeof request, NULL, &reply, fds, &count, err) < 0)
+    int fds[1 + FD_PASS_MAX];
+    size_t count = FD_PASS_MAX;
+    int pair[2];
+    if (session_await(session, err) < 0 ||
+        engine_call(session->engine, &request, sizeof request, NULL, &reply, fds + 1, &count, err) <
+            0)
         return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        pair[0] = pair[1] = -1;
     size_t entries = reply.entry_fds < count ? reply.entry_fds : count;
-    ssize_t sent = fd_send(session->control, &message, sizeof message, fds, entries);
-    for (size_t i = 0; i < entries; i++)
-        close(fds[i]);
-    lane_take_fds(lane, &reply, fds + entries, count - entries);
-    ssize_t n = sent < 0 ? sent
-                         : fd_receive(session->control, &message, sizeof message, &sock,
-                                      &sock_count, 0);
-    if (n != sizeof message || message.type != INIT_LANE || sock_count != 1) {
+    fds[0] = pair[1];
+    ssize_t n = fd_send(session->control, &message, sizeof message, fds, 1 + entries);
+    lane_take_fds(lane, &reply, fds + 1 + entries, count - entries);
+    for (size_t i = 0; i <= entries; i++)
+        fd_clear(&fds[i]);
+    if (n > 0)
+        n = fd_receive(session->control, &message, sizeof message, NULL, NULL, 0);
+    if (n != sizeof message || message.type != INIT_LANE || message.errnum) {
         cgroup_lane_fds_close(&lane->group);
+        fd_clear(&pair[0]);
         if (n == sizeof message && message.errnum)
             return error_errno(err, message.errnum, "the session cannot open another lane");
         return error_set(err, ERROR_GONE, "the session has ended");
     }
-    lane->sock = sock;
+    lane->sock = pair[0];
     lane->state = LANE_IDLE;
     return 0;
 }
@@ -232,6 +258,8 @@ static int ask_init(struct session *session, uint32_t type, const char *path, ui
     size_t count = ret_fd ? 1 : 0;
     if (length > sizeof message.path)
         return error_set(err, ERROR_INVALID, "path too long");
+    if (session_await(session, err) < 0)
+        return -1;
     message.head = (struct init_open){.type = type,
                                       .request = ++session->requests,
                                       .flags = flags,

@@ -82,6 +82,23 @@ static int make_files(const struct setup *setup, struct error *err)
     return 0;
 }
 
+/* What the kernel counts for the user who made the namespace, the host's, in every session's name. None of them
+   is asked for by ordinary programs in numbers like these; nested namespaces not at all. */
+static int limit_namespace(struct error *err)
+{
+    static const char *const limits[][2] = {
+        {"/proc/sys/user/max_inotify_instances", "32"},
+        {"/proc/sys/user/max_inotify_watches", "16384"},
+        {"/proc/sys/user/max_user_namespaces", "0"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+        int rc = fd_write_file(AT_FDCWD, limits[i][0], limits[i][1]);
+        if (rc < 0 && rc != -ENOENT)
+            return error_errno(err, -rc, "cannot write %s", limits[i][0]);
+    }
+    return 0;
+}
+
 static int set_rlimits(const struct plan *plan, struct error *err)
 {
     for (size_t i = 0; i < plan->rlimit_count; i++) {
@@ -140,8 +157,8 @@ static int arrange_fds(struct setup *setup, int *ret_binary, struct error *err)
 {
     _Static_assert(INIT_GROUP_FDS == CGROUP_ENTRY_MAX, "one descriptor for each hierarchy");
     const int *group = setup->init_group->fds;
-    const int from[] = {setup->control, setup->filter, setup->range_lock,   group[0],
-                        group[1],       group[2],      setup->init_binary};
+    const int from[] = {setup->control, setup->filter, setup->range_lock, setup->lane,
+                        group[0],       group[1],      group[2],          setup->init_binary};
     const int last = ARRAY_SIZE(from) - 1;
     int high[ARRAY_SIZE(from)];
     for (int i = 0; i <= last; i++) {
@@ -173,8 +190,8 @@ static int setup_stages(struct setup *setup, struct error *err)
     char *envp[] = {NULL};
     int binary;
     if (enter_group(setup, err) < 0 || wait_for(setup->go, SETUP_MAPPED, err) < 0 ||
-        take_ids(setup->plan, err) < 0 || make_network(setup, err) < 0 ||
-        make_files(setup, err) < 0 || wait_for(setup->go, SETUP_LINKED, err) < 0)
+        take_ids(setup->plan, err) < 0 || limit_namespace(err) < 0 ||
+        make_network(setup, err) < 0 || make_files(setup, err) < 0 || wait_for(setup->go, SETUP_LINKED, err) < 0)
         return -1;
     if (set_rlimits(setup->plan, err) < 0 || give_up(setup->plan, err) < 0 ||
         arrange_fds(setup, &binary, err) < 0)

@@ -17,6 +17,7 @@ struct setup {
     const struct cgroup_entry *group; /* the way into lane 0, or none: it was born there */
     const struct cgroup_entry *init_group; /* becomes INIT_FD_GROUP…, or none: init stays in lane 0 */
     int control;     /* becomes INIT_FD_CONTROL */
+    int lane;        /* becomes INIT_FD_LANE */
     int filter;      /* becomes INIT_FD_FILTER */
     int range_lock;  /* becomes INIT_FD_RANGE, or -1 */
     int init_binary; /* box-init, a sealed memfd */

@@ -26,6 +26,7 @@ struct making {
     int *sources;
     int base; /* the mount namespace to be born in, or -1; the spawner's */
     int control[2];
+    int lane[2];
     int go[2];
     int netns;
     struct strings host_addresses;
@@ -79,9 +80,10 @@ static int take_group(struct making *making, struct error *err)
     if (making->birth_group < 0 &&
         cgroup_entry_open(cgroups, session->group, 0, &making->entry, err) < 0)
         return -1;
-    if (session->single)
+    /* Init is to outlive what is done to its lanes; if there is only one command, init may go with it. But on
+       v2 the lane is a unit for the OOM killer only once init is out of it. */
+    if (session->single && making->plan.cgroup == CGROUP_V1)
         return 0;
-    /* Init is to outlive what is done to its lanes. */
     if (cgroup_lane_create(cgroups, session->group, CGROUP_LANE_INIT, err) < 0)
         return -1;
     return cgroup_entry_open(cgroups, session->group, CGROUP_LANE_INIT, &making->init_entry, err);
@@ -106,6 +108,7 @@ static int take_resources(struct making *making, struct error *err)
     if (take_network(making, err) < 0 || take_group(making, err) < 0)
         return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, making->control) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, making->lane) < 0 ||
         pipe2(making->go, O_CLOEXEC) < 0)
         return error_errno(err, errno, "cannot make sockets");
     return 0;
@@ -172,6 +175,7 @@ static pid_t clone_init(struct making *making, struct error *err)
             .group = &making->entry,
             .init_group = &making->init_entry,
             .control = making->control[1],
+            .lane = making->lane[1],
             .filter = filter,
             .range_lock = making->range.lock_fd,
             .init_binary = spawner->init_binary,
@@ -225,6 +229,7 @@ static void making_release(struct making *making)
     free(making->sources);
     fd_clear(&making->range.lock_fd);
     fd_clear(&making->control[1]);
+    fd_clear(&making->lane[1]);
     fd_clear(&making->go[0]);
     fd_clear(&making->go[1]);
     fd_clear(&making->birth_group);
@@ -270,6 +275,7 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                             .range = {.lock_fd = -1},
                             .base = -1,
                             .control = {-1, -1},
+                            .lane = {-1, -1},
                             .go = {-1, -1},
                             .netns = -1,
                             .birth_group = -1,
@@ -293,9 +299,15 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
         end_at_once(session);
         goto fail;
     }
+    for (size_t i = 0; i < making.plan.notes.count; i++) {
+        size_t used = strlen(reply->message);
+        snprintf(reply->message + used, sizeof reply->message - used, "%s%s", used ? "\n" : "",
+                 making.plan.notes.items[i]);
+    }
     reply->host_pid = session->pid;
     reply->id_base = making.range.base;
     ret_fds[(*ret_count)++] = steal_fd(&making.control[0]);
+    ret_fds[(*ret_count)++] = steal_fd(&making.lane[0]);
     spawner_lane_fds(spawner, session, 0, reply, ret_fds, ret_count);
     keep_network(&making);
     making_release(&making);
@@ -304,6 +316,7 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
 fail:
     fd_clear(&making.netns);
     fd_clear(&making.control[0]);
+    fd_clear(&making.lane[0]);
     making_release(&making);
     spawned_release(spawner, session);
     return -1;

@@ -76,7 +76,7 @@ void groups_give(struct spawner *spawner, struct spawned *session);
 bool groups_idle_work(struct spawner *spawner);
 void groups_release(struct spawner *spawner);
 
-/* spawner-create.c: *ret_fds: the control socket, then the descriptors named by reply->cgroup_fds. */
+/* spawner-create.c: *ret_fds: the control socket, lane 0's, then those named by reply->cgroup_fds. */
 int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                    struct spawner_reply *reply, int *ret_fds, size_t *ret_count,
                    struct spawned **ret, struct error *err);

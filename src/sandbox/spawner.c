@@ -107,7 +107,7 @@ static void send_reply(struct spawner *spawner, const struct spawner_reply *repl
                        size_t count)
 {
     /* The words only when there are any. */
-    size_t size = reply->code ? sizeof *reply : offsetof(struct spawner_reply, message);
+    size_t size = reply->code || reply->message[0] ? sizeof *reply : offsetof(struct spawner_reply, message);
     fd_send(spawner->sock, reply, size, fds, count);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
@@ -245,8 +245,9 @@ static void session_ended(struct spawner *spawner, pid_t pid)
         .request = SPAWNER_DESTROY,
         .session = session->number,
     };
-    spawned_release(spawner, session);
+    /* Nobody need wait for the rest: no process is left. */
     send_reply(spawner, &reply, NULL, 0);
+    spawned_release(spawner, session);
 }
 
 static void reap(struct spawner *spawner)
@@ -276,9 +277,7 @@ static int prepare(struct spawner *spawner, struct error *err)
     facts_gather(&spawner->facts);
     if (cgroup_root_open(&spawner->cgroups, err) < 0)
         return -1;
-    spawner->facts.cgroup = cgroup_root_version(spawner->cgroups);
-    spawner->facts.cgroup_reason = cgroup_root_reason(spawner->cgroups);
-    spawner->facts.cgroup_fix = cgroup_root_fix(spawner->cgroups);
+    facts_set_cgroup(&spawner->facts, spawner->cgroups);
     cgroup_sweep(spawner->cgroups);
     if (spawner->facts.root) {
         spawner->netns = netns_pool_new(spawner->config->ready);
@@ -345,6 +344,17 @@ static void drop_stdio(void)
         dup2(null, i);
 }
 
+/* What the caller ignores, and a preference it has with the OOM killer, are not for sessions to inherit. */
+static void shed_inherited(void)
+{
+    char text[16];
+    const struct sigaction by_default = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++)
+        sigaction(number, &by_default, NULL);
+    if (fd_read_file(AT_FDCWD, "/proc/self/oom_score_adj", text, sizeof text) > 0 && text[0] == '-')
+        fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "0");
+}
+
 static _Noreturn void spawner_main(const struct spawner_config *config, int sock)
 {
     struct spawner spawner = {.sock = sock, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
@@ -356,6 +366,7 @@ static _Noreturn void spawner_main(const struct spawner_config *config, int sock
     /* Not the terminal's business: what the caller is told by ^C it tells us by closing the socket. */
     setsid();
     drop_stdio();
+    shed_inherited();
     prctl(PR_SET_NAME, "box-spawner");
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

@@ -79,6 +79,17 @@ int sandbox_spec_add_mount(struct sandbox_spec *spec, const char *source, const 
     return 0;
 }
 
+int sandbox_spec_add_ro_path(struct sandbox_spec *spec, const char *path, struct error *err)
+{
+    if (spec->ro_paths.count == SPEC_PATHS_MAX)
+        return error_set(err, ERROR_LIMIT, "more than %d read-only paths", SPEC_PATHS_MAX);
+    char *clean = path_normalise(path, err);
+    if (!clean)
+        return error_wrap(err, "read-only path");
+    strings_take(&spec->ro_paths, clean);
+    return 0;
+}
+
 /* Places that the sandbox itself is made of: a mount there would undo a protection. */
 static int check_target(const char *target, struct error *err)
 {
@@ -100,6 +111,10 @@ static int check_target(const char *target, struct error *err)
 
 static int check_mounts(const struct sandbox_spec *spec, struct error *err)
 {
+    for (size_t i = 0; i < spec->ro_paths.count; i++) {
+        if (check_target(spec->ro_paths.items[i], err) < 0)
+            return error_wrap(err, "read-only path");
+    }
     for (size_t i = 0; i < spec->mount_count; i++) {
         if (check_target(spec->mounts[i].target, err) < 0)
             return -1;
@@ -202,6 +217,16 @@ static void decode_strings(struct wire_reader *r, uint32_t max, size_t length, s
         strings_add(ret, wire_get_string(r, length));
 }
 
+static void decode_ro_paths(struct wire_reader *r, struct sandbox_spec *spec, struct error *err)
+{
+    uint32_t count = wire_get_count(r, SPEC_PATHS_MAX);
+    for (uint32_t i = 0; i < count && !r->bad; i++) {
+        const char *path = wire_get_string(r, PATH_MAX - 1);
+        if (!r->bad && sandbox_spec_add_ro_path(spec, path, err) < 0)
+            r->bad = true;
+    }
+}
+
 static void decode_mounts(struct wire_reader *r, struct sandbox_spec *spec, struct error *err)
 {
     uint32_t count = wire_get_count(r, SPEC_MOUNTS_MAX);
@@ -222,7 +247,7 @@ int sandbox_spec_decode(struct wire_reader *r, struct sandbox_spec *ret, struct 
     spec.network = (enum network_mode)wire_get_u32(r);
     decode_strings(r, SPEC_ALLOW_MAX, 64, &spec.allow_net);
     decode_mounts(r, &spec, &inner);
-    decode_strings(r, SPEC_PATHS_MAX, PATH_MAX - 1, &spec.ro_paths);
+    decode_ro_paths(r, &spec, &inner);
     spec.writable_root = get_bool(r);
     spec.memory_bytes = wire_get_u64(r);
     spec.cpu_milli = wire_get_u32(r);

@@ -73,6 +73,8 @@ void sandbox_spec_release(struct sandbox_spec *spec);
 int sandbox_spec_add_mount(struct sandbox_spec *spec, const char *source, const char *target,
                            bool writable, struct error *err);
 
+int sandbox_spec_add_ro_path(struct sandbox_spec *spec, const char *path, struct error *err);
+
 /* Ranges, forms and contradictions; touches no file. */
 int sandbox_spec_check(const struct sandbox_spec *spec, struct error *err);
 

@@ -111,6 +111,11 @@ class Live:
         self.process = process
         self.args = args
         self.pid = process.pid
+        self.started = time.monotonic()
+
+    def running(self):
+        """For how long."""
+        return time.monotonic() - self.started
 
     def wait_output(self, wanted=b"READY"):
         """Reads standard output, byte by byte, until it holds what is wanted."""

@@ -860,6 +860,94 @@ static void test_v2_supervisor(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+/* Where an ordinary user's sessions would go, if its process were in `own`, as the group's path
+   relative to `top`: "" for nowhere. */
+static void find_as_user(const char *top, const char *own, uid_t uid, char ret[NAME_MAX])
+{
+    int pipe_fds[2];
+    char path[PATH_MAX];
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct cgroup_root root = {.v2 = {.base = -1, .top = -1}};
+        char link[64];
+        ssize_t size = 0;
+        unsetenv("XDG_RUNTIME_DIR");
+        snprintf(path, sizeof path, "%s/%s", top, own);
+        if (setresuid(uid, uid, uid) < 0)
+            _exit(1);
+        if (cgroup_v2_find(&root, path, strlen(top))) {
+            snprintf(link, sizeof link, "/proc/self/fd/%d", root.v2.top);
+            size = readlink(link, path, sizeof path);
+        }
+        _exit(size < 0 || write(pipe_fds[1], path, (size_t)size) != size);
+    }
+    close(pipe_fds[1]);
+    ssize_t size = read(pipe_fds[0], path, sizeof path - 1);
+    close(pipe_fds[0]);
+    assert_int_equal(wait_for(pid), 0);
+    path[size] = '\0';
+    snprintf(ret, NAME_MAX, "%s", size > 0 ? path + strlen(top) + 1 : "");
+}
+
+static void make_delegated(const char *path, uid_t uid)
+{
+    static const char *const files[] = {".", "cgroup.procs", "cgroup.subtree_control"};
+    char file[PATH_MAX + 128];
+    assert_int_equal(mkdir(path, 0755), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        snprintf(file, sizeof file, "%s/%s", path, files[i]);
+        assert_int_equal(chown(file, uid, (gid_t)-1), 0);
+    }
+}
+
+/* A group is delegated by whose it is; those that a systemd manager keeps are not. */
+static void test_v2_delegated(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *group;
+        const char *found; /* if this process were in the group */
+        uid_t uid;
+    } cases[] = {
+        {"roots", "", 0},
+        {"roots/mine", "roots/mine", 65534},
+        {"roots/mine/run", "roots/mine", 65534},
+        {"roots/mine/run/deep", "roots/mine", 65534},
+        {"roots/mine/other", "", 65533},
+        {"roots/mine/other/back", "roots/mine/other/back", 65534},
+        {"roots/mine/a.service", "", 65534},
+        {"roots/mine/a.service/sub", "", 65534},
+        {"roots/mine/a.slice", "", 65534},
+        {"roots/mine/a.slice/sub", "", 65534},
+        {"roots/mine/b.scope", "", 0},
+        {"roots/mine/b.scope/given", "roots/mine/b.scope/given", 65534},
+    };
+    char own[PATH_MAX];
+    char path[PATH_MAX + 64];
+    char found[NAME_MAX];
+    size_t top;
+    if (geteuid() != 0 || cgroup_v2_own(own, &top) < 0)
+        skip_because("no group can be made on cgroup2");
+    snprintf(own + top, sizeof own - top, "/cg-test-%d", (int)getpid());
+    if (mkdir(own, 0755) < 0)
+        skip_because("no group can be made on cgroup2");
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        snprintf(path, sizeof path, "%s/%s", own, cases[i].group);
+        make_delegated(path, cases[i].uid);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        find_as_user(own, cases[i].group, 65534, found);
+        assert_string_equal(found, cases[i].found);
+    }
+    for (size_t i = ARRAY_SIZE(cases); i-- > 0;) {
+        snprintf(path, sizeof path, "%s/%s", own, cases[i].group);
+        assert_int_equal(rmdir(path), 0);
+    }
+    assert_int_equal(rmdir(own), 0);
+}
+
 static void test_none(void **state)
 {
     (void)state;
@@ -920,6 +1008,7 @@ int main(void)
         V2_TEST(test_v2_sweep),
         V2_TEST(test_v2_refuses_limits),
         V2_TEST(test_v2_supervisor),
+        cmocka_unit_test(test_v2_delegated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

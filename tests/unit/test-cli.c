@@ -19,8 +19,7 @@
 static const struct verb run = {
     .name = "run", .arguments = "", .help = "", .options = run_option_table};
 
-/* --- parsing an option line
- * ------------------------------------------------------------------------ */
+/* --- parsing an option line ------------------------------------------------------------------- */
 
 struct parsed {
     struct run_options options;
@@ -160,8 +159,7 @@ static void test_plan_needs_no_command(void **state)
     run_options_release(&parsed.options);
 }
 
-/* --- mounts
- * ----------------------------------------------------------------------------------------- */
+/* --- mounts ----------------------------------------------------------------------------------- */
 
 struct mount_case {
     const char *text;
@@ -228,8 +226,7 @@ static void test_quota(void **state)
     sandbox_spec_release(&spec);
 }
 
-/* --- environment
- * ------------------------------------------------------------------------------------ */
+/* --- environment ------------------------------------------------------------------------------ */
 
 static char *const outer[] = {(char *)"SECRET=1", (char *)"EDITOR=vi", (char *)"A=outer", NULL};
 
@@ -297,8 +294,7 @@ static void test_environment_file(void **state)
     assert_int_equal(environment_parse(&env, "", 0, outer, &err), 0);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void test_exit_status(void **state)
 {

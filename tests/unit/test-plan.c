@@ -20,7 +20,7 @@ static int set_up(void **state)
 {
     struct fixture *f = xcalloc(1, sizeof *f);
     sandbox_spec_init(&f->spec);
-    f->facts = (struct facts){.root = true, .cgroup = CGROUP_V2, .cgroup_reason = "", .cgroup_fix = ""};
+    f->facts = (struct facts){.root = true, .cgroup = CGROUP_V2, .limits_memory = true, .limits_cpu = true, .limits_pids = true, .cgroup_reason = "", .cgroup_fix = ""};
     strings_add(&f->facts.root_dirs, "/usr");
     strings_add(&f->facts.root_links, "/bin=usr/bin");
     strings_add(&f->facts.proc_paths, "r/proc/sys");
@@ -131,6 +131,7 @@ static void test_no_cgroup(void **state)
 {
     struct fixture *f = *state;
     f->facts.cgroup = CGROUP_NONE;
+    f->facts.limits_memory = f->facts.limits_cpu = f->facts.limits_pids = false;
     f->facts.cgroup_reason = "no delegation";
     f->facts.cgroup_fix = "do this";
     build(f);
@@ -150,6 +151,18 @@ static void test_no_cgroup(void **state)
     assert_int_equal(f->err.code, ERROR_UNSUPPORTED);
 }
 
+static void test_some_controllers(void **state)
+{
+    struct fixture *f = *state;
+    f->facts.limits_cpu = false;
+    f->facts.cgroup_reason = "no cpu controller";
+    build(f);
+    assert_int_equal(f->plan.memory_by, LIMIT_BY_CGROUP);
+    assert_int_equal(f->plan.cpu_by, LIMIT_NONE);
+    assert_int_equal(f->plan.limits.cpu_milli, 0);
+    assert_int_equal(f->plan.notes.count, 1);
+}
+
 static void test_ordinary_user(void **state)
 {
     struct fixture *f = *state;
@@ -162,6 +175,11 @@ static void test_ordinary_user(void **state)
     assert_int_equal(f->plan.uid_maps[0].outside, 1234);
     assert_int_equal(f->plan.gid_maps[0].outside, 5678);
     assert_int_equal(f->plan.uid_maps[0].inside, BOX_UID);
+    assert_int_equal(f->plan.notes.count, 0);
+    plan_release(&f->plan);
+    f->facts.extra_groups = true;
+    build(f);
+    assert_int_equal(f->plan.notes.count, 1);
     plan_release(&f->plan);
     f->facts.subuid = f->facts.subgid = (struct subid_range){.first = 100000, .count = 65536};
     build(f);
@@ -215,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_default),         TEST(test_mounts_in_order), TEST(test_blocked_paths),
         TEST(test_blocked_ro_path), TEST(test_no_cgroup),       TEST(test_ordinary_user),
-        TEST(test_quota),           TEST(test_writable_root),   TEST(test_network_on),
+        TEST(test_quota),           TEST(test_writable_root),   TEST(test_network_on),     TEST(test_some_controllers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
