@@ -220,8 +220,6 @@ static int execute(struct run *run, int *ret_status, struct error *err)
 static void finish(struct run *run)
 {
     capture_pipes_close(&run->pipes);
-    if (run->session)
-        session_destroy(run->session, NULL);
     engine_leave(run->engine);
     fd_clear(&run->signals);
     strings_release(&run->env);

@@ -20,6 +20,7 @@ int machine_open(struct machine *ret, struct error *err)
     if (cgroup_root_open(&machine.cgroups, err) < 0)
         return -1;
     facts_gather(&machine.facts);
+    facts_gather_network(&machine.facts);
     facts_set_cgroup(&machine.facts, machine.cgroups);
     machine_policy(&machine.facts, &machine.policy);
     *ret = machine;

@@ -47,6 +47,8 @@ int engine_call(struct engine *engine, const void *request, size_t size, const i
 /* Takes over the descriptors a reply brought. */
 void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
                    size_t count);
+/* Frees the caller's side of it; init ends when its control socket closes. */
+void session_forget(struct session *session);
 /* Waits for init's first word, once. */
 int session_await(struct session *session, struct error *err);
 /* A lane to run a command in; opens one if none is idle. */

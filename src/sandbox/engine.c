@@ -31,7 +31,7 @@ void engine_leave(struct engine *engine)
     if (!engine)
         return;
     while (engine->sessions)
-        session_destroy(engine->sessions, NULL);
+        session_forget(engine->sessions);
     close(engine->sock);
     free(engine);
 }
@@ -41,6 +41,8 @@ void engine_close(struct engine *engine)
     if (!engine)
         return;
     pid_t pid = engine->pid;
+    while (engine->sessions)
+        session_destroy(engine->sessions, NULL);
     engine_leave(engine);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;

@@ -25,8 +25,8 @@ struct session;
 int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err);
 /* Ends every session that is left, and waits until nothing of them is left either. */
 void engine_close(struct engine *engine);
-/* The same without waiting: no process of a session is left, its groups and mounts go within moments. For
-   callers that are about to exit. */
+/* The same without waiting: the sessions' processes are being killed, and are gone within moments, their groups
+   and mounts with them. For callers that are about to exit. */
 void engine_leave(struct engine *engine);
 
 int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,

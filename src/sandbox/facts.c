@@ -3,14 +3,13 @@
 #include "sandbox/facts.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/fd.h"
@@ -22,13 +21,19 @@ static const char *const program_dirs[] = {"/usr",   "/bin",   "/sbin",  "/lib",
 /* Of the host's /etc: what programs need to run as they do outside, and nothing that tells of the host's
    users, services or secrets. /etc/ssl/private stays behind its own permissions. */
 static const char *const etc_paths[] = {
-    "/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/localtime",
-    "/etc/mime.types",   "/etc/pki",             "/etc/protocols",   "/etc/services",
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/java-11-openjdk", /* where a JVM's configuration is */
+    "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk",
+    "/etc/java-25-openjdk",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/pki",
+    "/etc/protocols",
+    "/etc/services",
     "/etc/ssl",
 };
-
-/* The JVM's configuration lives in /etc/java-N-openjdk; fonts are asked for by half of all plotting. */
-static const char *const etc_globs[] = {"/etc/java-*", "/etc/fonts"};
 
 /* r: made read-only; f: a file, d: a directory, covered. */
 static const char *const proc_paths[] = {
@@ -62,14 +67,6 @@ static void gather_etc(struct facts *facts)
     for (size_t i = 0; i < ARRAY_SIZE(etc_paths); i++) {
         if (access(etc_paths[i], F_OK) == 0)
             strings_add(&facts->etc_paths, etc_paths[i]);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(etc_globs); i++) {
-        glob_t found = {0};
-        if (glob(etc_globs[i], 0, NULL, &found) == 0) {
-            for (size_t j = 0; j < found.gl_pathc; j++)
-                strings_add(&facts->etc_paths, found.gl_pathv[j]);
-        }
-        globfree(&found);
     }
 }
 
@@ -110,13 +107,13 @@ static bool has_tool(const char *name)
     return false;
 }
 
-static bool has_capability(int capability)
+/* Those without which root is root in name only. */
+static bool has_capabilities(void)
 {
-    char status[8192];
-    if (fd_read_file(AT_FDCWD, "/proc/self/status", status, sizeof status) < 0)
-        return false;
-    const char *line = strstr(status, "CapEff:");
-    return line && (strtoull(line + 7, NULL, 16) >> capability & 1);
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {0};
+    const uint32_t wanted = 1u << CAP_SYS_ADMIN | 1u << CAP_SETUID | 1u << CAP_SETGID;
+    return syscall(SYS_capget, &head, data) == 0 && (data[0].effective & wanted) == wanted;
 }
 
 /* From /etc/passwd where it is there: asking the name service costs as much as the rest of this file. */
@@ -138,7 +135,7 @@ static void gather_identity(struct facts *facts)
     facts->uid = geteuid();
     facts->gid = getegid();
     facts->home = xstrdup(entry && entry->pw_dir[0] == '/' ? entry->pw_dir : "");
-    facts->root = facts->uid == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID);
+    facts->root = facts->uid == 0 && has_capabilities();
     gid_t groups[2];
     facts->extra_groups = getgroups(0, NULL) > 1 ||
                           (getgroups(ARRAY_SIZE(groups), groups) == 1 && groups[0] != facts->gid);
@@ -154,11 +151,16 @@ void facts_gather(struct facts *facts)
     gather_identity(facts);
     gather_programs(facts);
     gather_etc(facts);
-    net_host_resolvers(&facts->net);
     for (size_t i = 0; i < ARRAY_SIZE(proc_paths); i++) {
         if (access(proc_paths[i] + 1, F_OK) == 0)
             strings_add(&facts->proc_paths, proc_paths[i]);
     }
+}
+
+void facts_gather_network(struct facts *facts)
+{
+    facts->net = (struct net_policy){0};
+    net_host_resolvers(&facts->net);
 }
 
 static bool can_limit(const struct cgroup_root *root, struct cgroup_limits limits)

@@ -26,7 +26,7 @@ struct facts {
     struct strings proc_paths; /* those of the masked and read-only /proc paths that exist */
     struct subid_range subuid;
     struct subid_range subgid;
-    struct net_policy net; /* the host's resolvers */
+    struct net_policy net; /* the host's resolvers; by facts_gather_network() */
     bool extra_groups; /* the caller is in groups beside its first */
     /* Filled in by facts_set_cgroup(). */
     enum cgroup_version cgroup;
@@ -36,6 +36,8 @@ struct facts {
 };
 
 void facts_gather(struct facts *facts);
+/* What only plans with a network need. */
+void facts_gather_network(struct facts *facts);
 /* The texts stay the root's. */
 void facts_set_cgroup(struct facts *facts, const struct cgroup_root *root);
 void facts_release(struct facts *facts);

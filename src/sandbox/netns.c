@@ -21,9 +21,10 @@ struct netns_pool {
     int fds[];
 };
 
+/* The calling thread's, which need not be the process's. */
 int netns_self(void)
 {
-    return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    return open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 }
 
 void netns_return(int home)
@@ -56,7 +57,7 @@ static int netns_make(int *ret_fd, struct error *err)
 {
     cleanup_close int home = netns_self();
     if (home < 0)
-        return error_errno(err, errno, "cannot open /proc/self/ns/net");
+        return error_errno(err, errno, "cannot open the network namespace");
     if (unshare(CLONE_NEWNET) < 0) {
         int failure = errno;
         error_errno(err, failure, "cannot make a network namespace");
@@ -67,7 +68,7 @@ static int netns_make(int *ret_fd, struct error *err)
     int rc = net_prepare(err);
     int fd = rc < 0 ? -1 : netns_self();
     if (rc == 0 && fd < 0)
-        rc = error_errno(err, errno, "cannot open /proc/self/ns/net");
+        rc = error_errno(err, errno, "cannot open the network namespace");
     netns_return(home);
     if (rc == 0)
         *ret_fd = fd;

@@ -168,7 +168,13 @@ int session_destroy(struct session *session, struct error *err)
     int rc = session->ended
                  ? 0
                  : engine_call(engine, &request, sizeof request, NULL, &reply, NULL, NULL, err);
-    struct session **at = &engine->sessions;
+    session_forget(session);
+    return rc;
+}
+
+void session_forget(struct session *session)
+{
+    struct session **at = &session->engine->sessions;
     while (*at != session)
         at = &(*at)->next;
     *at = session->next;
@@ -180,7 +186,6 @@ int session_destroy(struct session *session, struct error *err)
     strings_release(&session->bounded);
     free(session->notes);
     free(session);
-    return rc;
 }
 
 pid_t session_host_pid(const struct session *session)

@@ -49,6 +49,15 @@ static int filter_memfd(struct spawner *spawner, enum seccomp_profile profile, s
     return spawner->filters[profile] = steal_fd(&fd);
 }
 
+/* Never the host's namespace, whatever went wrong before. */
+static bool is_host_network(const struct spawner *spawner, int netns)
+{
+    struct stat host;
+    struct stat given;
+    return fstat(spawner->host_netns, &host) < 0 || fstat(netns, &given) < 0 ||
+           (host.st_ino == given.st_ino && host.st_dev == given.st_dev);
+}
+
 static int take_network(struct making *making, struct error *err)
 {
     struct spawner *spawner = making->spawner;
@@ -57,6 +66,8 @@ static int take_network(struct making *making, struct error *err)
                                                   : 0;
     if (netns_pool_take(spawner->netns, &making->netns, err) < 0)
         return -1;
+    if (is_host_network(spawner, making->netns))
+        return error_set(err, ERROR_SYSTEM, "the namespace prepared for the session is the host's");
     making->plan.namespaces &= ~(uint64_t)CLONE_NEWNET;
     if (making->plan.network == NETWORK_OFF)
         return 0;

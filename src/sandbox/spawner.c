@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,8 +123,15 @@ static void do_create(struct spawner *spawner, const unsigned char *data, size_t
     int fds[FD_PASS_MAX];
     size_t count = 0;
     struct spawned *session = NULL;
-    if (sandbox_spec_decode(&reader, &spec, &err) < 0 ||
-        spawner_create(spawner, &spec, &reply, fds, &count, &session, &err) < 0)
+    if (sandbox_spec_decode(&reader, &spec, &err) < 0) {
+        fill_error(&reply, &err);
+        send_reply(spawner, &reply, fds, count);
+        return;
+    }
+    /* The host's resolvers may have changed since the last time. */
+    if (spec.network == NETWORK_ON)
+        facts_gather_network(&spawner->facts);
+    if (spawner_create(spawner, &spec, &reply, fds, &count, &session, &err) < 0)
         fill_error(&reply, &err);
     if (session) {
         session->next = spawner->sessions;
@@ -272,15 +280,13 @@ static void end_everything(struct spawner *spawner)
 
 /* --- the process ----------------------------------------------------------------------------------- */
 
-static int prepare(struct spawner *spawner, struct error *err)
+static int prepare_rest(struct spawner *spawner, struct error *err)
 {
-    facts_gather(&spawner->facts);
     if (cgroup_root_open(&spawner->cgroups, err) < 0)
         return -1;
     facts_set_cgroup(&spawner->facts, spawner->cgroups);
     cgroup_sweep(spawner->cgroups);
     if (spawner->facts.root) {
-        spawner->netns = netns_pool_new(spawner->config->ready);
         spawner->host_netns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
         spawner->host_mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
         if (spawner->host_netns < 0 || spawner->host_mounts < 0)
@@ -290,6 +296,42 @@ static int prepare(struct spawner *spawner, struct error *err)
     return spawner->init_binary < 0 ? -1 : 0;
 }
 
+/* The first network namespace takes the kernel as long as all the rest of getting ready: it is made beside that,
+   by a thread that is gone before anything is cloned. */
+struct first_network {
+    pthread_t thread;
+    bool running;
+};
+
+static void *first_network_make(void *pool)
+{
+    netns_pool_fill(pool, 0);
+    return NULL;
+}
+
+static void first_network_begin(struct first_network *first, struct netns_pool *pool)
+{
+    first->running = pthread_create(&first->thread, NULL, first_network_make, pool) == 0;
+}
+
+static void first_network_end(struct first_network *first)
+{
+    if (first->running)
+        pthread_join(first->thread, NULL);
+}
+
+static int prepare(struct spawner *spawner, struct error *err)
+{
+    struct first_network first = {0};
+    facts_gather(&spawner->facts);
+    if (spawner->facts.root) {
+        spawner->netns = netns_pool_new(spawner->config->ready > 0 ? spawner->config->ready : 1);
+        first_network_begin(&first, spawner->netns);
+    }
+    int rc = prepare_rest(spawner, err);
+    first_network_end(&first);
+    return rc;
+}
 /* Until a caller asks for something there is one answer to everything: what went wrong. */
 static void refuse_all(struct spawner *spawner, const struct error *err)
 {

@@ -139,11 +139,11 @@ def test_descriptors(live, name):
 
 
 def test_descriptors_of_host_side(live):
-    """The caller's stray descriptor stays in box itself; the spawner holds nothing of a session but
-    its network namespace."""
+    """The spawner holds nothing of a session but its network namespace. (The caller's own stray
+    descriptor, "/", is the caller's business: it goes no further.)"""
     allowed = {
-        r"socket:\[\d+\]", r"/dev/null", r"anon_inode:\[signalfd\]", r"net:\[\d+\]", r"/memfd:.*",
-        r"/sys/fs/cgroup(/.*)?", r"/", r"anon_inode:\[eventfd\]", r"/proc/\d+/ns/net", r"anon_inode:inotify",
+        r"socket:\[\d+\]", r"/dev/null", r"anon_inode:\[signalfd\]", r"net:\[\d+\]", r"mnt:\[\d+\]",
+        r"/memfd:.*", r"/sys/fs/cgroup(/.*)?", r"/", r"anon_inode:\[eventfd\]",
     }
     for number, target in hostview.fds(live.processes["spawner"]).items():
         assert any(re.fullmatch(pattern, target) for pattern in allowed), f"{number} → {target}"
@@ -238,7 +238,11 @@ def test_mounts(live, name):
     wanted = expected_mounts(live.box)
     seen = {}
     for mount in hostview.mounts(live.processes[name]):
-        assert mount.point not in seen, f"mounted twice: {mount}"
+        # /tmp is a directory of the memory file system that all scratch places share, and covers it.
+        if mount.point == "/tmp" and "/tmp" in seen:
+            assert seen["/tmp"].root == "/" and mount.root == "/tmp" and mount.device == seen["/tmp"].device, mount
+        else:
+            assert mount.point not in seen, f"mounted twice: {mount}"
         seen[mount.point] = mount
         assert mount.point in wanted, f"nobody allowed {mount}"
         kind, flags = wanted[mount.point]

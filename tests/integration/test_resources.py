@@ -179,6 +179,8 @@ def test_32_the_rest_cannot_be_filled(box):
 def test_32_writable_root_is_bounded(box, place):
     """--writable is as large as --tmp-size says, and memory like everything else in memory."""
     result = box.attack("fill", place, options=["--json", "--writable", "--tmp-size", "4M"])
+    if not box.root and result.tries.get("open", [None])[0] == "EACCES":
+        pytest.skip(f"{place}: directories of the host's root stay root's for an ordinary user")
     assert result.status("write") == "ENOSPC", result
     assert count_of(result, "write", "bytes") <= 4 * MIB
     assert result.json["cause"] == "disk_quota"

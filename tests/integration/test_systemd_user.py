@@ -26,10 +26,11 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def no_stray_scopes():
-    """No test leaves a scope behind: not as a unit, not as a group."""
+    """No test leaves a scope behind, as a unit or as a group, nor a group anywhere else."""
+    before = hostview.cgroup_dirs()
     yield
     assert hostview.wait_until(lambda: not scopes(), 5 * SLOWNESS), scopes()
-    assert not hostview.cgroup_dirs()
+    assert hostview.cgroup_dirs() <= before
 
 
 def systemctl(*args):
@@ -77,7 +78,7 @@ def test_limits_seen_from_outside(user_box):
         assert scopes() == [scope.name]
         assert systemctl("show", "--property=Delegate", "--value", scope.name).strip() == "yes"
         assert setting(group, "memory.max") == str(64 * MIB)
-        assert setting(group, "pids.max") == "32"
+        assert setting(group, "pids.max") == "34"  # init and the launcher are not the command's
         assert setting(group, "cpu.max") == "50000 100000"
         # No such file: the kernel has no swap at all.
         if (group / "memory.swap.max").exists():
@@ -91,7 +92,8 @@ def test_memory_bomb(user_box):
     result = user_box.attack("memory-bomb", options=["--json", "--memory", "64M"])
     assert result.returncode == 137, result
     assert result.json["cause"] == "oom"
-    assert 32 * MIB < result.json["peak_memory_bytes"] <= 64 * MIB
+    # A lane's own counter runs ahead of the session's limit by a batch of pages on each CPU.
+    assert 32 * MIB < result.json["peak_memory_bytes"] < 66 * MIB
 
 
 def test_process_limit(user_box):
@@ -127,17 +129,22 @@ def test_two_at_once(user_box):
         assert len(scopes()) == 1
 
 
-@pytest.mark.parametrize("who", ["box", "spawner"])
-def test_scope_goes_with_a_killed_session(user_box, who):
+@pytest.mark.parametrize("victims", [["box"], ["spawner", "box"], ["box", "spawner"]])
+def test_scope_goes_with_a_killed_session(user_box, victims):
     with start(user_box, *LIMITS) as live:
         live.wait_output()
+        tree = live.tree()
         scope = session_group(live).parent
-        os.kill(live.tree()[who], signal.SIGKILL)
-        assert hostview.wait_until(lambda: not hostview.alive(live.pid), 5 * SLOWNESS)
-        # What the kernel was still busy with then, the next one clears up.
-        if not hostview.wait_until(lambda: not scope.exists(), 5 * SLOWNESS):
+        for victim in victims:
+            try:
+                os.kill(tree[victim], signal.SIGKILL)
+            except ProcessLookupError:
+                assert victim == "spawner"  # quick to follow box
+        live.process.wait(PATIENCE)
+        # A spawner that was killed cleared nothing up, but the next one does.
+        if "spawner" in victims:
             user_box.run("--", "true").ok()
-            assert hostview.wait_until(lambda: not scope.exists(), 5 * SLOWNESS)
+        assert hostview.wait_until(lambda: not scope.exists(), 5 * SLOWNESS)
 
 
 def test_without_the_environment(user_box):
