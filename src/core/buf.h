@@ -12,9 +12,9 @@ struct buf {
     size_t ceiling;
 };
 
-#define BUF_INIT(max)                                                                              \
-    {                                                                                              \
-        .ceiling = (max)                                                                           \
+#define BUF_INIT(max)    \
+    {                    \
+        .ceiling = (max) \
     }
 
 /* Appends what fits below the ceiling; returns how many bytes that were. */

@@ -17,10 +17,10 @@ const char *error_code_name(enum error_code code)
     return (unsigned)code < ERROR_CODE_MAX ? code_names[code] : "unknown";
 }
 
-int error_set(struct error *err, enum error_code code, const char *format, ...)
+void error_fill(struct error *err, enum error_code code, const char *format, ...)
 {
     if (!err)
-        return -1;
+        return;
     va_list args;
     va_start(args, format);
     err->code = code;
@@ -28,13 +28,12 @@ int error_set(struct error *err, enum error_code code, const char *format, ...)
     err->hint[0] = '\0';
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
-    return -1;
 }
 
-int error_errno(struct error *err, int errnum, const char *format, ...)
+void error_fill_errno(struct error *err, int errnum, const char *format, ...)
 {
     if (!err)
-        return -1;
+        return;
     va_list args;
     va_start(args, format);
     err->code = ERROR_SYSTEM;
@@ -44,13 +43,12 @@ int error_errno(struct error *err, int errnum, const char *format, ...)
     va_end(args);
     if (used >= 0 && (size_t)used < sizeof err->message)
         snprintf(err->message + used, sizeof err->message - (size_t)used, ": %s", strerror(errnum));
-    return -1;
 }
 
-int error_wrap(struct error *err, const char *format, ...)
+void error_fill_context(struct error *err, const char *format, ...)
 {
     if (!err)
-        return -1;
+        return;
     char context[ERROR_TEXT_MAX];
     char inner[ERROR_TEXT_MAX];
     va_list args;
@@ -61,16 +59,14 @@ int error_wrap(struct error *err, const char *format, ...)
     int used = snprintf(err->message, sizeof err->message, "%s: ", context);
     if (used >= 0 && (size_t)used < sizeof err->message)
         snprintf(err->message + used, sizeof err->message - (size_t)used, "%s", inner);
-    return -1;
 }
 
-int error_hint(struct error *err, const char *format, ...)
+void error_fill_hint(struct error *err, const char *format, ...)
 {
     if (!err)
-        return -1;
+        return;
     va_list args;
     va_start(args, format);
     vsnprintf(err->hint, sizeof err->hint, format, args);
     va_end(args);
-    return -1;
 }

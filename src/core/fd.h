@@ -40,11 +40,11 @@ ssize_t fd_read_file(int dir, const char *path, char *buffer, size_t size);
 /* Opens for writing, writes the text in one write(2), closes. Returns 0 or -errno. */
 int fd_write_file(int dir, const char *path, const char *text);
 
-/* One message on a SOCK_SEQPACKET socket, with descriptors (at most FD_PASS_MAX). Returns the number
-   of bytes (0 at the end of the stream), or -errno. Received descriptors are close-on-exec;
-   a truncated message, or one with more descriptors than fit, is -EMSGSIZE and leaks nothing, and so
-   is (-EBADMSG) an empty one with descriptors, which nobody would look for at the end of a stream.
-   An empty message cannot be sent. */
+/* One message on a SOCK_SEQPACKET socket, with descriptors (at most FD_PASS_MAX). Returns the
+   number of bytes (0 at the end of the stream), or -errno. Received descriptors are close-on-exec;
+   a truncated message, or one with more descriptors than fit, is -EMSGSIZE and leaks nothing, and
+   so is (-EBADMSG) an empty one with descriptors, which nobody would look for at the end of a
+   stream. An empty message cannot be sent. */
 #define FD_PASS_MAX 16
 ssize_t fd_send(int sock, const void *data, size_t size, const int *fds, size_t fd_count);
 ssize_t fd_receive(int sock, void *data, size_t size, int *ret_fds, size_t *fd_count, int flags);

@@ -28,12 +28,12 @@ static inline void cleanup_free_p(void *p)
     free(*(void **)p);
 }
 
-#define cleanup_free           __attribute__((cleanup(cleanup_free_p)))
-#define cleanup_strings        __attribute__((cleanup(strings_release)))
-#define steal_ptr(p)                                                                               \
-    ({                                                                                             \
-        __typeof__(p) stolen_ = (p);                                                               \
-        (p) = NULL;                                                                                \
-        stolen_;                                                                                   \
+#define cleanup_free    __attribute__((cleanup(cleanup_free_p)))
+#define cleanup_strings __attribute__((cleanup(strings_release)))
+#define steal_ptr(p)                 \
+    ({                               \
+        __typeof__(p) stolen_ = (p); \
+        (p) = NULL;                  \
+        stolen_;                     \
     })
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

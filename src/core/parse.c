@@ -9,7 +9,8 @@
 
 #define WORD_MAX 64
 
-/* A decimal number in thousandths (what is behind the third digit is dropped); moves *at past it. */
+/* A decimal number in thousandths (what is behind the third digit is dropped); moves *at past it.
+ */
 static int read_milli(const char **at, unsigned __int128 *ret)
 {
     const char *p = *at;
@@ -79,10 +80,20 @@ static int read_scaled(const char *text, const struct unit *units, size_t count,
 int parse_size(const char *text, uint64_t *ret_bytes)
 {
     static const struct unit units[] = {
-        {"", 1},           {"b", 1},           {"k", 1ULL << 10},  {"kb", 1ULL << 10},
-        {"kib", 1ULL << 10}, {"m", 1ULL << 20},  {"mb", 1ULL << 20}, {"mib", 1ULL << 20},
-        {"g", 1ULL << 30}, {"gb", 1ULL << 30}, {"gib", 1ULL << 30}, {"t", 1ULL << 40},
-        {"tb", 1ULL << 40}, {"tib", 1ULL << 40},
+        {"", 1},
+        {"b", 1},
+        {"k", 1ULL << 10},
+        {"kb", 1ULL << 10},
+        {"kib", 1ULL << 10},
+        {"m", 1ULL << 20},
+        {"mb", 1ULL << 20},
+        {"mib", 1ULL << 20},
+        {"g", 1ULL << 30},
+        {"gb", 1ULL << 30},
+        {"gib", 1ULL << 30},
+        {"t", 1ULL << 40},
+        {"tb", 1ULL << 40},
+        {"tib", 1ULL << 40},
     };
     return read_scaled(text, units, sizeof units / sizeof units[0], ret_bytes);
 }

@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 
-/* The normal form of an absolute path: no ".", no doubled or trailing "/". A ".." is refused, because
-   what it means depends on links. The caller frees. NULL with `err` set on refusal. */
+/* The normal form of an absolute path: no ".", no doubled or trailing "/". A ".." is refused,
+   because what it means depends on links. The caller frees. NULL with `err` set on refusal. */
 char *path_normalise(const char *path, struct error *err);
 
 /* Whether `path` is `root` or lies below it; both in normal form. */

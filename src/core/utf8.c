@@ -9,7 +9,8 @@
 
 static const char replacement[] = "\xEF\xBF\xBD";
 
-/* Length of the well-formed sequence at `at`, or minus the length of the maximal ill-formed part. */
+/* Length of the well-formed sequence at `at`, or minus the length of the maximal ill-formed part.
+ */
 static int sequence(const unsigned char *at, size_t left)
 {
     unsigned char low = 0x80;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The encoding of messages between boxd's own processes: little pieces, each length-checked. No I/O.
-   A reader that meets anything malformed sets `bad` and from then on returns zeroes, so a decoder
-   reads all its fields and asks once at the end. */
+/* The encoding of messages between boxd's own processes: little pieces, each length-checked. No
+   I/O. A reader that meets anything malformed sets `bad` and from then on returns zeroes, so a
+   decoder reads all its fields and asks once at the end. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxd, the daemon: in this version it only says what it is; sessions over HTTP build on the engine that
-   `box run` already uses. */
+/* boxd, the daemon: in this version it only says what it is; sessions over HTTP build on the engine
+   that `box run` already uses. */
 #include <stdio.h>
 #include <string.h>
 

@@ -16,11 +16,12 @@ struct filter {
 
 int filter_load(struct filter *filter, int fd);
 
-/* Moves the calling process into the groups behind the descriptors, and closes them; -1 is passed over. */
+/* Moves the calling process into the groups behind the descriptors, and closes them; -1 is passed
+ * over. */
 int group_enter(int *fds, size_t count);
 
-/* The launcher's whole life; never returns. `sock` carries LANE_* messages; the listener of its filter is
-   sent over `listener_sock`, then its first command may come. */
+/* The launcher's whole life; never returns. `sock` carries LANE_* messages; the listener of its
+   filter is sent over `listener_sock`, then its first command may come. */
 _Noreturn void launcher_run(const struct filter *filter, int sock, int listener_sock);
 
 /* INIT_OPEN and INIT_STATFS, from the sandbox's own point of view. */

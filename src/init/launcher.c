@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher of a lane: a process that already has everything a command needs to be born with (its
-   cgroup, its system call filter, no privilege), so that starting one costs a vfork and an exec.
+/* The launcher of a lane: a process that already has everything a command needs to be born with
+   (its cgroup, its system call filter, no privilege), so that starting one costs a vfork and an
+   exec.
 
-   It talks to the caller alone. One command at a time: LANE_EXEC, LANE_STARTED, wait, LANE_EXITED. The
-   child shares its memory until exec, so nothing here may be touched by it that the launcher still
-   needs; signals are blocked throughout. A command that kills its launcher (it has the same user) only
-   loses its own lane: the caller sees the socket end. */
+   It talks to the caller alone. One command at a time: LANE_EXEC, LANE_STARTED, wait, LANE_EXITED.
+   The child shares its memory until exec, so nothing here may be touched by it that the launcher
+   still needs; signals are blocked throughout. A command that kills its launcher (it has the same
+   user) only loses its own lane: the caller sees the socket end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -73,8 +74,8 @@ static int make_directories(const char *path)
     return 0;
 }
 
-/* Where we end up must have a name inside the sandbox. (A magic link such as /proc/self/fd/N could lead out
-   of it only through a descriptor of a directory outside: this process has none.) */
+/* Where we end up must have a name inside the sandbox. (A magic link such as /proc/self/fd/N could
+   lead out of it only through a descriptor of a directory outside: this process has none.) */
 static int enter_directory(const char *path, bool make)
 {
     char where[PATH_MAX];
@@ -182,8 +183,8 @@ static void send_started(int sock, int errnum, enum lane_stage stage, int pid, i
     fd_send(sock, &started, sizeof started, &master, master >= 0);
 }
 
-/* dup2 onto 0, 1, 2 must not tread on a source that sits there: the launcher's own three are /dev/null,
-   so received descriptors are always above. */
+/* dup2 onto 0, 1, 2 must not tread on a source that sits there: the launcher's own three are
+   /dev/null, so received descriptors are always above. */
 static void run(int sock, const char *cwd, struct child *child, const struct lane_exec *head)
 {
     cleanup_close int master = -1;
@@ -223,14 +224,14 @@ static void run(int sock, const char *cwd, struct child *child, const struct lan
     struct lane_exited exited = {.type = LANE_EXITED};
     while (wait4(pid, &exited.status, 0, &usage) < 0 && errno == EINTR)
         ;
-    exited.cpu_us =
-        (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-        (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    exited.cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                    (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
     exited.max_rss = (uint64_t)usage.ru_maxrss * 1024;
     fd_send(sock, &exited, sizeof exited, NULL, 0);
 }
 
-/* The strings of a large request. Sealed, because strlen() must not run past a file that shrinks under it. */
+/* The strings of a large request. Sealed, because strlen() must not run past a file that shrinks
+ * under it. */
 static char *map_strings(int fd, size_t size)
 {
     struct stat st;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* box-init, PID 1 of a session: forks a launcher for each lane, answers for denied system calls, opens
-   files, reaps orphans.
+/* box-init, PID 1 of a session: forks a launcher for each lane, answers for denied system calls,
+   opens files, reaps orphans.
 
-   It starts as the sandbox's only process, with no privilege left, three descriptors of its own (see
-   INIT_FD_*) and /dev/null as 0, 1, 2. It sits in one poll() and never blocks elsewhere: while it does
-   not answer, a command that made a denied call waits. When the caller's end of the control socket
-   closes, it exits, and with it everything inside. */
+   It starts as the sandbox's only process, with no privilege left, three descriptors of its own
+   (see INIT_FD_*) and /dev/null as 0, 1, 2. It sits in one poll() and never blocks elsewhere: while
+   it does not answer, a command that made a denied call waits. When the caller's end of the control
+   socket closes, it exits, and with it everything inside. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -27,8 +27,8 @@
 #include "init/init.h"
 #include "init/messages.h"
 
-/* A lane's filter outlives its launcher for as long as a background process carries it, so a lane that
-   is opened anew may have more than one listener. */
+/* A lane's filter outlives its launcher for as long as a background process carries it, so a lane
+   that is opened anew may have more than one listener. */
 #define LISTENER_MAX (LANE_MAX * 2)
 
 enum { POLL_CONTROL, POLL_CHILDREN, POLL_LISTENERS };
@@ -65,7 +65,8 @@ static int denied_page_make(void)
     return denied == MAP_FAILED ? -1 : steal_fd(&fd);
 }
 
-/* A process that moves itself, alone, is in at once; moved by another it would wait for the kernel. */
+/* A process that moves itself, alone, is in at once; moved by another it would wait for the kernel.
+ */
 int group_enter(int *fds, size_t count)
 {
     int rc = 0;
@@ -91,8 +92,9 @@ static _Noreturn void become_launcher(int sock, int listener_sock, int *group, s
     launcher_run(&filter, kept, kept_listener);
 }
 
-/* Forks the launcher of a lane. It is not waited for: the listener of its filter comes when it is on, and until
-   then its commands wait in its socket. Without descriptors in `group` it stays in init's own groups. */
+/* Forks the launcher of a lane. It is not waited for: the listener of its filter comes when it is
+   on, and until then its commands wait in its socket. Without descriptors in `group` it stays in
+   init's own groups. */
 static int lane_open(uint32_t lane, int sock, int *group, size_t group_count)
 {
     int pair[2];
@@ -109,8 +111,7 @@ static int lane_open(uint32_t lane, int sock, int *group, size_t group_count)
         close(pair[0]);
         return -errnum;
     }
-    listeners[listener_count++] =
-        (struct listener){.fd = pair[0], .lane = lane, .pending = true};
+    listeners[listener_count++] = (struct listener){.fd = pair[0], .lane = lane, .pending = true};
     return 0;
 }
 
@@ -147,8 +148,8 @@ static void handle_request(const union init_request *request, int *fds, size_t f
     }
 }
 
-/* One notification: note the call's number, then refuse it. The order matters: the bit must be there
-   before the command can go on and exit. */
+/* One notification: note the call's number, then refuse it. The order matters: the bit must be
+   there before the command can go on and exit. */
 static void answer_denied(const struct listener *listener)
 {
     union {
@@ -190,7 +191,8 @@ static bool serve_request(void)
     return true;
 }
 
-/* The listener itself, from the launcher that has just put its filter on; false if it never came. */
+/* The listener itself, from the launcher that has just put its filter on; false if it never came.
+ */
 static bool take_listener(struct listener *listener)
 {
     char byte;
@@ -275,8 +277,8 @@ int main(void)
     if (fd_send(INIT_FD_CONTROL, &ready, sizeof ready, &page, 1) < 0)
         return 1;
     close(page);
-    /* Init itself moves on to its own, if it was given any, so that what ends the lane (a time-out, memory)
-       spares the session. */
+    /* Init itself moves on to its own, if it was given any, so that what ends the lane (a time-out,
+       memory) spares the session. */
     if (group_enter(group, INIT_GROUP_FDS) < 0)
         return 1;
     serve(children);

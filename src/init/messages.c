@@ -40,8 +40,8 @@ bool lane_exec_valid(const struct lane_exec *head, size_t size, size_t fd_count)
     return fd_count == wanted && size == sizeof *head + (in_memfd ? 0 : head->size);
 }
 
-int lane_exec_split(char *strings, const struct lane_exec *head, char **vector, const char **ret_cwd,
-                    char ***ret_envp)
+int lane_exec_split(char *strings, const struct lane_exec *head, char **vector,
+                    const char **ret_cwd, char ***ret_envp)
 {
     const char *end = strings + head->size;
     uint32_t total = head->argc + head->envc;

@@ -17,13 +17,14 @@ union init_request {
     } open;
 };
 
-/* Whether `size` bytes are a whole message of their type: exact length, and a path that ends where it says. */
+/* Whether `size` bytes are a whole message of their type: exact length, and a path that ends where
+ * it says. */
 bool init_request_valid(const union init_request *request, size_t size);
 
 /* Whether the message has the length and the number of descriptors that its head announces. */
 bool lane_exec_valid(const struct lane_exec *head, size_t size, size_t fd_count);
 
-/* Splits the strings behind a valid head. `vector` has room for argc + envc + 2 pointers: the arguments, NULL,
-   the variables, NULL. 0, or -1 if the strings are not what the head says. */
-int lane_exec_split(char *strings, const struct lane_exec *head, char **vector, const char **ret_cwd,
-                    char ***ret_envp);
+/* Splits the strings behind a valid head. `vector` has room for argc + envc + 2 pointers: the
+   arguments, NULL, the variables, NULL. 0, or -1 if the strings are not what the head says. */
+int lane_exec_split(char *strings, const struct lane_exec *head, char **vector,
+                    const char **ret_cwd, char ***ret_envp);

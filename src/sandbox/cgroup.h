@@ -118,9 +118,9 @@ int cgroup_lane_open(struct cgroup_root *root, const char *name, int lane,
 int cgroup_lane_kill(struct cgroup_root *root, const char *name, int lane, struct error *err);
 /* The same for all lanes, init's too; the session can then only be removed. */
 int cgroup_session_kill(struct cgroup_root *root, const char *name, struct error *err);
-/* Whether the groups of a session that has ended are as good as new: what it read may stay charged to them,
-   and would be billed to the next. Counters are to be read as differences, lanes may be there already.
-   v1 alone: making groups is cheap on v2. */
+/* Whether the groups of a session that has ended are as good as new: what it read may stay charged
+   to them, and would be billed to the next. Counters are to be read as differences, lanes may be
+   there already. v1 alone: making groups is cheap on v2. */
 bool cgroup_session_reusable(struct cgroup_root *root, const char *name);
 /* Removes the session's groups; they must be empty or emptying. Bounded in time. */
 int cgroup_session_remove(struct cgroup_root *root, const char *name, struct error *err);

@@ -13,8 +13,8 @@
 #include "core/fd.h"
 #include "sandbox/engine-internal.h"
 
-/* A place with less left than a part of it is full: what could not be written was larger than what is left,
-   and file systems keep a few blocks for themselves. */
+/* A place with less left than a part of it is full: what could not be written was larger than what
+   is left, and file systems keep a few blocks for themselves. */
 #define START_TIMEOUT_MS 10000
 
 #define FULL_PART      64
@@ -42,7 +42,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* --- the request ------------------------------------------------------------------------------- */
+/* --- the request -------------------------------------------------------------------------------
+ */
 
 /* Length of all strings with their NULs; 0 if too large. */
 static size_t measure(const struct command_request *request, struct lane_exec *head)
@@ -128,18 +129,19 @@ static int explain_start(const struct lane_started *started, const struct comman
         if (started->stage == LANE_STAGE_CWD)
             error_hint(err, "the directory does not exist inside the sandbox");
         else
-            error_hint(err, "no such program inside the sandbox, or its interpreter is missing; the "
-                            "sandbox sees /usr of the host, and what --ro-path and --mount add");
+            error_hint(err,
+                       "no such program inside the sandbox, or its interpreter is missing; the "
+                       "sandbox sees /usr of the host, and what --ro-path and --mount add");
     } else if (started->errnum == EACCES) {
         err->code = ERROR_DENIED;
     }
     return -1;
 }
 
-/* The launcher's answer, or the session's failure if it is still being built. -EPIPE, -ETIMEDOUT: the lane is of
-   no use any more. */
-static int await_started(struct session *session, const struct lane *lane,
-                         struct lane_started *ret, int *ret_terminal, struct error *err)
+/* The launcher's answer, or the session's failure if it is still being built. -EPIPE, -ETIMEDOUT:
+   the lane is of no use any more. */
+static int await_started(struct session *session, const struct lane *lane, struct lane_started *ret,
+                         int *ret_terminal, struct error *err)
 {
     for (;;) {
         struct pollfd polled[] = {{.fd = lane->sock, .events = POLLIN},
@@ -163,8 +165,8 @@ static int await_started(struct session *session, const struct lane *lane,
     }
 }
 
-/* A launcher that died or was stopped by what ran in its lane: that is the session's own doing, and costs it
-   the lane and all in it. */
+/* A launcher that died or was stopped by what ran in its lane: that is the session's own doing, and
+   costs it the lane and all in it. */
 static void discard_lane(struct session *session, int index)
 {
     struct command gone = {.session = session, .lane = index};
@@ -221,7 +223,8 @@ int command_start(struct session *session, const struct command_request *request
     return -1;
 }
 
-/* --- while it runs ----------------------------------------------------------------------------- */
+/* --- while it runs -----------------------------------------------------------------------------
+ */
 
 static struct lane *lane_of(const struct command *command)
 {
@@ -273,13 +276,13 @@ void command_kill(struct command *command)
     command->last = command->before;
     if (lane->group.version != CGROUP_NONE)
         cgroup_usage_read(&lane->group, &command->last);
-    int rc =
-        engine_call(session->engine, &request, sizeof request, NULL, &reply, NULL, NULL, &err);
+    int rc = engine_call(session->engine, &request, sizeof request, NULL, &reply, NULL, NULL, &err);
     if (!by_lane || rc < 0)
         session->ended = !by_lane;
 }
 
-/* --- when it is over ---------------------------------------------------------------------------- */
+/* --- when it is over ----------------------------------------------------------------------------
+ */
 
 static void take_denied(struct command *command, struct outcome *outcome)
 {
@@ -314,8 +317,7 @@ static bool something_is_full(struct session *session)
 {
     struct session_space space;
     for (size_t i = 0; i < session->bounded.count && !session->ended; i++) {
-        if (session_space(session, session->bounded.items[i], &space, NULL) == 0 &&
-            is_full(&space))
+        if (session_space(session, session->bounded.items[i], &space, NULL) == 0 && is_full(&space))
             return true;
     }
     return false;

@@ -37,7 +37,8 @@ struct session {
 struct engine {
     int sock;
     pid_t pid;
-    unsigned char request[sizeof(struct spawner_request) + SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
+    unsigned char
+        request[sizeof(struct spawner_request) + SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
     struct session *sessions;
 };
 

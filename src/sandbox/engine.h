@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The native engine as its caller sees it: an engine makes sessions, a session runs commands and opens
-   files. All calls block; a caller with an event loop watches the descriptors instead.
+/* The native engine as its caller sees it: an engine makes sessions, a session runs commands and
+   opens files. All calls block; a caller with an event loop watches the descriptors instead.
 
      struct engine *engine;                        engine_open(&engine, &config, &err);
      struct session *session;                      session_create(engine, &spec, &session, &err);
@@ -25,21 +25,22 @@ struct session;
 int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err);
 /* Ends every session that is left, and waits until nothing of them is left either. */
 void engine_close(struct engine *engine);
-/* The same without waiting: the sessions' processes are being killed, and are gone within moments, their groups
-   and mounts with them. For callers that are about to exit. */
+/* The same without waiting: the sessions' processes are being killed, and are gone within moments,
+   their groups and mounts with them. For callers that are about to exit. */
 void engine_leave(struct engine *engine);
 
 int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
                    struct error *err);
-/* The same without waiting until it is up: the first command can be started at once, and what goes wrong while
-   the session is built is its error. */
+/* The same without waiting until it is up: the first command can be started at once, and what goes
+   wrong while the session is built is its error. */
 int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
                   struct error *err);
 /* Returns when no process of it is left. Frees the session in any case. */
 int session_destroy(struct session *session, struct error *err);
 /* init's process id on the host, for people and tests. */
 pid_t session_host_pid(const struct session *session);
-/* What holds the session's limits; CGROUP_NONE: rlimits only. To be asked before its first command. */
+/* What holds the session's limits; CGROUP_NONE: rlimits only. To be asked before its first command.
+ */
 enum cgroup_version session_cgroup(const struct session *session);
 /* What it has less than the default promise, a sentence a line; "" if nothing. */
 const char *session_notes(const struct session *session);
@@ -55,7 +56,8 @@ struct session_space {
 int session_space(struct session *session, const char *path, struct session_space *ret,
                   struct error *err);
 
-/* --- commands ---------------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------------------
+ */
 
 struct command_request {
     char *const *argv;
@@ -65,7 +67,8 @@ struct command_request {
     bool terminal;
     uint16_t rows;
     uint16_t columns;
-    int fds[3]; /* stdin, stdout, stderr; not looked at with a terminal. The caller keeps its copies. */
+    int fds[3]; /* stdin, stdout, stderr; not looked at with a terminal. The caller keeps its
+                   copies. */
 };
 
 struct command {
@@ -80,20 +83,20 @@ struct command {
     bool killed;
 };
 
-#define CAUSES(X)                                                                                  \
-    X(EXITED, "exited")                                                                            \
-    X(SIGNAL, "signal")                                                                            \
-    X(TIMEOUT, "timeout")                                                                          \
-    X(OOM, "oom")                                                                                  \
-    X(PIDS_LIMIT, "pids_limit")                                                                    \
-    X(DISK_QUOTA, "disk_quota")                                                                    \
+#define CAUSES(X)               \
+    X(EXITED, "exited")         \
+    X(SIGNAL, "signal")         \
+    X(TIMEOUT, "timeout")       \
+    X(OOM, "oom")               \
+    X(PIDS_LIMIT, "pids_limit") \
+    X(DISK_QUOTA, "disk_quota") \
     X(DENIED_SYSCALL, "denied_syscall")
 
 enum cause {
 #define X(name, text) CAUSE_##name,
     CAUSES(X)
 #undef X
-    CAUSE_MAX,
+        CAUSE_MAX,
 };
 
 const char *cause_name(enum cause cause);
@@ -110,19 +113,21 @@ struct outcome {
     uint64_t denied[DENIED_WORDS];
 };
 
-/* Fails with ERROR_NOT_FOUND (no such program, no such directory), ERROR_DENIED (not executable), and so on;
-   `err->errnum` is the errno of exec. */
+/* Fails with ERROR_NOT_FOUND (no such program, no such directory), ERROR_DENIED (not executable),
+   and so on; `err->errnum` is the errno of exec. */
 int command_start(struct session *session, const struct command_request *request,
                   struct command *ret, struct error *err);
 /* Readable when the command has ended. */
 int command_fd(const struct command *command);
 /* Readable when memory may have run out (call command_check_memory() then), or -1. */
 int command_memory_fd(const struct command *command);
-/* If the kernel killed a process of the command for memory, ends the rest of its tree too. True: to be
-   called again in a moment, because the kernel (v1) tells that memory has run out before it kills. */
+/* If the kernel killed a process of the command for memory, ends the rest of its tree too. True: to
+   be called again in a moment, because the kernel (v1) tells that memory has run out before it
+   kills. */
 bool command_check_memory(struct command *command);
 void command_signal(struct command *command, int number);
-/* The whole tree, whatever it did. Where the session has no cgroup to tell its tree by, the session. */
+/* The whole tree, whatever it did. Where the session has no cgroup to tell its tree by, the
+ * session. */
 void command_kill(struct command *command);
 /* Takes the exit, usage and cause; to be called once, when command_fd() is readable or after
    command_kill(). The lane is free again afterwards. */

@@ -18,8 +18,8 @@
 static const char *const program_dirs[] = {"/usr",   "/bin",   "/sbin",  "/lib",
                                            "/lib32", "/lib64", "/libx32"};
 
-/* Of the host's /etc: what programs need to run as they do outside, and nothing that tells of the host's
-   users, services or secrets. /etc/ssl/private stays behind its own permissions. */
+/* Of the host's /etc: what programs need to run as they do outside, and nothing that tells of the
+   host's users, services or secrets. /etc/ssl/private stays behind its own permissions. */
 static const char *const etc_paths[] = {
     "/etc/alternatives",
     "/etc/fonts",
@@ -37,10 +37,14 @@ static const char *const etc_paths[] = {
 
 /* r: made read-only; f: a file, d: a directory, covered. */
 static const char *const proc_paths[] = {
-    "d/proc/acpi",          "d/proc/asound",      "d/proc/scsi",          "f/proc/interrupts",
-    "f/proc/kallsyms",      "f/proc/kcore",       "f/proc/keys",          "f/proc/latency_stats",
-    "f/proc/sched_debug",   "f/proc/sysrq-trigger", "f/proc/timer_list",  "f/proc/timer_stats",
-    "r/proc/bus",           "r/proc/fs",          "r/proc/irq",           "r/proc/sys",
+    "d/proc/acpi",        "d/proc/asound",
+    "d/proc/scsi",        "f/proc/interrupts",
+    "f/proc/kallsyms",    "f/proc/kcore",
+    "f/proc/keys",        "f/proc/latency_stats",
+    "f/proc/sched_debug", "f/proc/sysrq-trigger",
+    "f/proc/timer_list",  "f/proc/timer_stats",
+    "r/proc/bus",         "r/proc/fs",
+    "r/proc/irq",         "r/proc/sys",
 };
 
 static void gather_programs(struct facts *facts)
@@ -54,7 +58,8 @@ static void gather_programs(struct facts *facts)
             strings_add(&facts->root_dirs, program_dirs[i]);
             continue;
         }
-        ssize_t length = S_ISLNK(st.st_mode) ? readlink(program_dirs[i], link, sizeof link - 1) : -1;
+        ssize_t length =
+            S_ISLNK(st.st_mode) ? readlink(program_dirs[i], link, sizeof link - 1) : -1;
         if (length <= 0)
             continue;
         link[length] = '\0';
@@ -116,7 +121,8 @@ static bool has_capabilities(void)
     return syscall(SYS_capget, &head, data) == 0 && (data[0].effective & wanted) == wanted;
 }
 
-/* From /etc/passwd where it is there: asking the name service costs as much as the rest of this file. */
+/* From /etc/passwd where it is there: asking the name service costs as much as the rest of this
+ * file. */
 static const struct passwd *find_user(uid_t uid)
 {
     const struct passwd *entry = NULL;

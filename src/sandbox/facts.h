@@ -27,7 +27,7 @@ struct facts {
     struct subid_range subuid;
     struct subid_range subgid;
     struct net_policy net; /* the host's resolvers; by facts_gather_network() */
-    bool extra_groups; /* the caller is in groups beside its first */
+    bool extra_groups;     /* the caller is in groups beside its first */
     /* Filled in by facts_set_cgroup(). */
     enum cgroup_version cgroup;
     bool limits_memory, limits_cpu, limits_pids; /* what the cgroups can limit */

@@ -60,8 +60,9 @@ static int run_tool(const char *tool, pid_t pid, const struct id_map *maps, size
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         error_set(err, ERROR_UNSUPPORTED, "%s refused the id range", tool);
-        return error_hint(err, "check this user's lines in /etc/subuid and /etc/subgid, and that %s "
-                               "is setuid root (package uidmap)",
+        return error_hint(err,
+                          "check this user's lines in /etc/subuid and /etc/subgid, and that %s "
+                          "is setuid root (package uidmap)",
                           tool);
     }
     return 0;

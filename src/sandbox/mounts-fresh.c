@@ -25,8 +25,8 @@ int mounts_make_tmpfs(const struct step *step, struct error *err)
     if (context < 0 || set_number(context, "size", step->bytes) < 0 ||
         set_number(context, "nr_inodes", step->inodes) < 0 ||
         set_number(context, "mode", step->mode) < 0 ||
-        (step->owned && (set_number(context, "uid", BOX_UID) < 0 ||
-                         set_number(context, "gid", BOX_GID) < 0)) ||
+        (step->owned &&
+         (set_number(context, "uid", BOX_UID) < 0 || set_number(context, "gid", BOX_GID) < 0)) ||
         fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return error_errno(err, errno, "cannot make a tmpfs");
     unsigned attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;

@@ -70,16 +70,18 @@ static int map_owner(int tree, const struct step *step, const struct stat *st, u
                      struct error *err)
 {
     cleanup_close int namespace = -1;
-    if (idmap_namespace(st->st_uid, st->st_gid, base + BOX_UID, base + BOX_GID, &namespace, err) < 0)
+    if (idmap_namespace(st->st_uid, st->st_gid, base + BOX_UID, base + BOX_GID, &namespace, err) <
+        0)
         return -1;
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)namespace};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t) namespace};
     if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) == 0)
         return 0;
     if (!step->writable && errno != EPERM)
         return 0; /* to be read by whoever may read it */
     error_errno(err, errno, "the owner of '%s' cannot be mapped into the sandbox", step->source);
-    return error_hint(err, "its file system does not support id-mapped mounts, or is mapped already: "
-                           "mount it read-only, or use a directory on ext4, xfs, btrfs or tmpfs");
+    return error_hint(err,
+                      "its file system does not support id-mapped mounts, or is mapped already: "
+                      "mount it read-only, or use a directory on ext4, xfs, btrfs or tmpfs");
 }
 
 /* A project id for the directory, from its inode: the same directory has the same one each time. */
@@ -121,8 +123,7 @@ static int open_tree_of(const struct step *step, const struct plan *plan,
         attr.attr_set |= MOUNT_ATTR_RDONLY;
     if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
         return error_errno(err, errno, "cannot restrict the mount of '%s'", step->source);
-    if (plan->ids == ID_RANGE && step->owned &&
-        map_owner(tree, step, &st, base, err) < 0)
+    if (plan->ids == ID_RANGE && step->owned && map_owner(tree, step, &st, base, err) < 0)
         return -1;
     return steal_fd(&tree);
 }

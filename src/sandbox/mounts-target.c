@@ -29,8 +29,8 @@ void builder_release(struct builder *builder)
 static int open_inside(int root, const char *path, uint64_t flags)
 {
     struct open_how how = {.flags = flags | O_PATH | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
-                                      RESOLVE_NO_MAGICLINKS};
+                           .resolve =
+                               RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     return sys_openat2(root, path[1] ? path + 1 : ".", &how);
 }
 

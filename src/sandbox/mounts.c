@@ -91,8 +91,7 @@ static int mount_scratch(struct builder *builder, const struct step *step, const
 {
     struct mount_attr attr = {.attr_set = attributes};
     cleanup_close int tree = open_tree(builder->scratch, name, CLONED);
-    if (tree < 0 ||
-        (attributes && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0))
+    if (tree < 0 || (attributes && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0))
         return error_errno(err, errno, "cannot copy a mount for '%s'", step->target);
     return builder_attach(builder, step, tree, S_IFDIR, err);
 }
@@ -143,11 +142,12 @@ static int do_protect(struct builder *builder, const struct step *step, struct e
     return builder_attach(builder, step, tree, S_IFDIR, err);
 }
 
-/* The user's own in the upper layer, whoever owns them below: so that things can be installed. The rest stays
-   with its owner, the host's root: mapping that to the user would open files that only root may read. */
+/* The user's own in the upper layer, whoever owns them below: so that things can be installed. The
+   rest stays with its owner, the host's root: mapping that to the user would open files that only
+   root may read. */
 static int open_local(int upper)
 {
-    static const char *const dirs[] = {"upper/local",       "upper/local/bin",  "upper/local/etc",
+    static const char *const dirs[] = {"upper/local",         "upper/local/bin", "upper/local/etc",
                                        "upper/local/include", "upper/local/lib", "upper/local/sbin",
                                        "upper/local/share"};
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
@@ -158,8 +158,8 @@ static int open_local(int upper)
     return 0;
 }
 
-/* The lower side is attached first, the overlay over it; the memory that holds the upper side is reachable
-   through the overlay alone. */
+/* The lower side is attached first, the overlay over it; the memory that holds the upper side is
+   reachable through the overlay alone. */
 static int do_overlay(struct builder *builder, const struct step *step, int tree, struct error *err)
 {
     const struct step memory = {.kind = step->kind,
@@ -249,7 +249,8 @@ static int do_steps(int root, bool prepared, const struct plan *plan, size_t fir
 
 static int enter_root(int root, struct error *err)
 {
-    /* The old root ends up on top of the new one and is taken off again: no directory to put it in. */
+    /* The old root ends up on top of the new one and is taken off again: no directory to put it in.
+     */
     if (fchdir(root) < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
         chdir("/") < 0)
         return error_errno(err, errno, "cannot enter the new root");
@@ -281,7 +282,8 @@ int mounts_execute(const struct plan *plan, const int *fds, bool on_base, struct
 static int build_base(const struct plan *plan, const struct mount_policy *policy, struct error *err)
 {
     struct plan base = *plan;
-    /* A user namespace may mount its own proc only where one can be seen already; the session's covers it. */
+    /* A user namespace may mount its own proc only where one can be seen already; the session's
+     * covers it. */
     struct step finish[] = {{.kind = STEP_PROC, .target = (char *)"/proc"},
                             {.kind = STEP_PROTECT, .target = (char *)"/"}};
     const struct plan finishing = {.steps = finish, .step_count = ARRAY_SIZE(finish)};

@@ -33,8 +33,8 @@ void netns_return(int home)
         abort();
 }
 
-/* Nobody but the session is there to be protected from it, so it may serve on any port and ping. Conveniences:
-   where /proc/sys cannot be written, programs go without. */
+/* Nobody but the session is there to be protected from it, so it may serve on any port and ping.
+   Conveniences: where /proc/sys cannot be written, programs go without. */
 static void open_ports(void)
 {
     fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
@@ -115,7 +115,8 @@ static int netns_sockets(int fd)
     return used;
 }
 
-/* A socket that outlived its session was handed to somebody else, who could then reach whoever comes next. */
+/* A socket that outlived its session was handed to somebody else, who could then reach whoever
+ * comes next. */
 void netns_pool_give(struct netns_pool *pool, int fd)
 {
     if (pool->count < pool->keep && netns_sockets(fd) == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root file system `host`: the host's programs read-only, a small made /etc, fresh /proc, /dev, /tmp. */
+/* The root file system `host`: the host's programs read-only, a small made /etc, fresh /proc, /dev,
+ * /tmp. */
 #include <string.h>
 
 #include "sandbox/plan-internal.h"
@@ -9,7 +10,8 @@
 #define DEV_BYTES   (64ULL * 1024)
 #define DEV_INODES  64ULL
 
-/* Files and directories belong to whom the root belongs to: with a writable root, the user inside. */
+/* Files and directories belong to whom the root belongs to: with a writable root, the user inside.
+ */
 static void add_dir(struct plan *plan, const char *target, uint32_t mode)
 {
     plan_add(plan, (struct step){.kind = STEP_DIR,

@@ -88,9 +88,8 @@ static size_t map_around(struct id_map *maps, uint32_t own, uint32_t box, struct
     maps[count++] = (struct id_map){.inside = box, .outside = own, .count = 1};
     if (range.count >= IDRANGE_SIZE) {
         maps[count++] = (struct id_map){.inside = 0, .outside = range.first, .count = box};
-        maps[count++] = (struct id_map){.inside = box + 1,
-                                        .outside = range.first + box + 1,
-                                        .count = IDRANGE_SIZE - box - 1};
+        maps[count++] = (struct id_map){
+            .inside = box + 1, .outside = range.first + box + 1, .count = IDRANGE_SIZE - box - 1};
     }
     return count;
 }
@@ -113,8 +112,9 @@ static int plan_ids(struct plan *plan, const struct sandbox_spec *spec, const st
         map_around(plan->gid_maps, facts->gid, BOX_GID, ranges ? facts->subgid : none);
     if (ranges || !facts->extra_groups)
         return 0;
-    static const char kept[] = "the kernel does not let this user drop its supplementary groups: what "
-                               "they may read, the sandbox may read where it is mounted";
+    static const char kept[] =
+        "the kernel does not let this user drop its supplementary groups: what "
+        "they may read, the sandbox may read where it is mounted";
     strings_add(&plan->notes, kept);
     if (!spec->strict)
         return 0;
@@ -169,8 +169,8 @@ static int plan_limits(struct plan *plan, const struct sandbox_spec *spec,
     };
     bool weaker = false;
     plan->cgroup = facts->cgroup;
-    /* 1, not 0: the kernel takes 0 for "a core file of no size" and still wakes a handler that the host has
-       set up to be piped to; 1 is its word for none at all. */
+    /* 1, not 0: the kernel takes 0 for "a core file of no size" and still wakes a handler that the
+       host has set up to be piped to; 1 is its word for none at all. */
     plan_rlimit(plan, RLIMIT_CORE, 1, 1);
     plan_rlimit(plan, RLIMIT_NOFILE, 4096, 65536);
     /* Counted for the host's user, whom one session must not starve. */
@@ -192,11 +192,11 @@ static int plan_limits(struct plan *plan, const struct sandbox_spec *spec,
     else
         plan_rlimit(plan, RLIMIT_NPROC, spec->pids, spec->pids);
     if (weaker)
-        strings_take(&plan->notes, xasprintf("not all limits hold for the sandbox as a whole (memory: "
-                                             "%s, cpu: %s, processes: %s): %s",
-                                             limit_means_name(plan->memory_by),
-                                             limit_means_name(plan->cpu_by),
-                                             limit_means_name(plan->pids_by), facts->cgroup_reason));
+        strings_take(&plan->notes,
+                     xasprintf("not all limits hold for the sandbox as a whole (memory: "
+                               "%s, cpu: %s, processes: %s): %s",
+                               limit_means_name(plan->memory_by), limit_means_name(plan->cpu_by),
+                               limit_means_name(plan->pids_by), facts->cgroup_reason));
     return 0;
 }
 
@@ -302,7 +302,8 @@ int plan_build(const struct sandbox_spec *spec, const struct facts *facts,
     };
     if (sandbox_spec_check(spec, err) < 0)
         goto fail;
-    if (plan_ids(&plan, spec, facts, err) < 0 || plan_limits(&plan, spec, facts, err) < 0 || plan_network(&plan, spec, facts, err) < 0)
+    if (plan_ids(&plan, spec, facts, err) < 0 || plan_limits(&plan, spec, facts, err) < 0 ||
+        plan_network(&plan, spec, facts, err) < 0)
         goto fail;
     plan_host_root(&plan, spec, facts);
     if (plan_workspace(&plan, spec, facts, err) < 0 || plan_mounts(&plan, spec, policy, err) < 0)

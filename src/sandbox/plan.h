@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan: everything that will be done to make a sandbox, as a plain value. It is built from a spec, the
-   machine's facts and the policy with no side effect, so that tests and people can read it, and then
-   executed step by step. */
+/* A plan: everything that will be done to make a sandbox, as a plain value. It is built from a
+   spec, the machine's facts and the policy with no side effect, so that tests and people can read
+   it, and then executed step by step. */
 #pragma once
 
 #include <sched.h>
@@ -23,27 +23,27 @@
 #define BOX_USER "box"
 #define BOX_HOME "/home/box"
 
-#define STEP_KINDS(X)                                                                              \
-    X(DIR, "dir")             /* a directory in the new root */                                    \
-    X(LINK, "link")           /* a symbolic link to `text` */                                      \
-    X(FILE, "file")           /* a file that holds `text` */                                       \
-    X(TMPFS, "tmpfs")         /* memory, bounded by `bytes` and `inodes` */                        \
-    X(SCRATCH, "scratch")     /* a directory of the one tmpfs that all of these share */           \
-    X(BIND, "bind")           /* a host path, with all that is mounted below it */                 \
-    X(DEVICE, "device")       /* a device node of the host */                                      \
-    X(OVERLAY, "overlay")     /* a host path with a bounded writable layer over it */              \
-    X(IMAGE, "image")         /* a file system of its own, of a fixed size */                      \
-    X(PROC, "proc")                                                                                \
-    X(DEVPTS, "devpts")                                                                            \
-    X(MASK_FILE, "mask-file") /* covered by an empty file that cannot be read */                   \
-    X(MASK_DIR, "mask-dir")   /* covered by an empty read-only directory */                        \
+#define STEP_KINDS(X)                                                                \
+    X(DIR, "dir")         /* a directory in the new root */                          \
+    X(LINK, "link")       /* a symbolic link to `text` */                            \
+    X(FILE, "file")       /* a file that holds `text` */                             \
+    X(TMPFS, "tmpfs")     /* memory, bounded by `bytes` and `inodes` */              \
+    X(SCRATCH, "scratch") /* a directory of the one tmpfs that all of these share */ \
+    X(BIND, "bind")       /* a host path, with all that is mounted below it */       \
+    X(DEVICE, "device")   /* a device node of the host */                            \
+    X(OVERLAY, "overlay") /* a host path with a bounded writable layer over it */    \
+    X(IMAGE, "image")     /* a file system of its own, of a fixed size */            \
+    X(PROC, "proc")                                                                  \
+    X(DEVPTS, "devpts")                                                              \
+    X(MASK_FILE, "mask-file") /* covered by an empty file that cannot be read */     \
+    X(MASK_DIR, "mask-dir")   /* covered by an empty read-only directory */          \
     X(PROTECT, "read-only")   /* made read-only where it is */
 
 enum step_kind {
 #define X(name, text) STEP_##name,
     STEP_KINDS(X)
 #undef X
-    STEP_KIND_MAX,
+        STEP_KIND_MAX,
 };
 
 struct step {
@@ -90,13 +90,15 @@ struct plan_rlimit {
 struct plan {
     uint64_t namespaces; /* CLONE_NEW… */
     enum id_scheme ids;
-    struct id_map uid_maps[PLAN_ID_MAPS]; /* for ID_RANGE `outside` is relative to the range's base */
+    struct id_map
+        uid_maps[PLAN_ID_MAPS]; /* for ID_RANGE `outside` is relative to the range's base */
     struct id_map gid_maps[PLAN_ID_MAPS];
     size_t uid_map_count;
     size_t gid_map_count;
     struct step *steps;
     size_t step_count;
-    size_t base_count; /* the first so many make nothing of a session's own: the same for all like it */
+    size_t base_count; /* the first so many make nothing of a session's own: the same for all like
+                          it */
     struct cgroup_limits limits;
     enum cgroup_version cgroup;
     enum limit_means memory_by, cpu_by, pids_by;
@@ -119,8 +121,8 @@ void plan_release(struct plan *plan);
 const char *step_kind_name(enum step_kind kind);
 /* Whether a session of this plan can outlive a command that had to be killed. */
 bool plan_can_kill_lane(const struct plan *plan);
-/* Whether the steps behind the base can do with it as it is: every mount point they need is there, or lies in
-   something they mount themselves. */
+/* Whether the steps behind the base can do with it as it is: every mount point they need is there,
+   or lies in something they mount themselves. */
 bool plan_base_suffices(const struct plan *plan);
 const char *limit_means_name(enum limit_means means);
 const char *id_scheme_name(enum id_scheme scheme);

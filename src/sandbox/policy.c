@@ -7,13 +7,26 @@
 #include "core/path.h"
 
 static const char *const blocked[] = {
-    "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/run", "/var/run", "/var/lib/docker",
-    "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
+    "/etc",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/root",
+    "/boot",
+    "/run",
+    "/var/run",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/kubelet",
 };
 
 /* Control sockets of container engines, wherever somebody put them. */
 static const char *const socket_names[] = {
-    "docker.sock", "containerd.sock", "podman.sock", "crio.sock",
+    "docker.sock",
+    "containerd.sock",
+    "podman.sock",
+    "crio.sock",
 };
 
 static bool names_socket(const char *path)

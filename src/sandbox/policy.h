@@ -9,8 +9,8 @@
 #include "core/mem.h"
 
 struct mount_policy {
-    struct strings allowed_roots; /* lift the block for themselves and what is below; if `only_allowed`,
-                                     nothing else may be mounted at all */
+    struct strings allowed_roots; /* lift the block for themselves and what is below; if
+                                     `only_allowed`, nothing else may be mounted at all */
     bool only_allowed;
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages between caller, spawner, init and launcher: fixed structures on SOCK_SEQPACKET sockets, one
-   message a packet, each checked for its exact length before a field is read.
+/* The messages between caller, spawner, init and launcher: fixed structures on SOCK_SEQPACKET
+   sockets, one message a packet, each checked for its exact length before a field is read.
 
      caller ──SPAWNER_*──► spawner      make, place, kill, end
      caller ──INIT_*─────► init         open a lane, open a file, signal
      caller ──LANE_*─────► launcher     run a command; its exit comes back the same way
 
-   init and launchers are the sandbox's side: whatever comes from them is checked like a stranger's. */
+   init and launchers are the sandbox's side: whatever comes from them is checked like a stranger's.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +18,9 @@
 
 #define LANE_MAX 64
 
-/* Denied system calls, one bit a number, for each lane: a page shared by init (which sets bits before it
-   answers the call) and the caller (which reads and clears them when the command is over). */
+/* Denied system calls, one bit a number, for each lane: a page shared by init (which sets bits
+   before it answers the call) and the caller (which reads and clears them when the command is
+   over). */
 #define DENIED_WORDS 8
 struct denied_page {
     uint64_t lanes[LANE_MAX][DENIED_WORDS];
@@ -31,13 +33,14 @@ enum lane_message {
 };
 
 enum lane_exec_flags {
-    LANE_PTY = 1 << 0,       /* no descriptors are sent; the terminal's master comes back */
-    LANE_MAKE_CWD = 1 << 1,  /* make the working directory if it is missing */
-    LANE_IN_MEMFD = 1 << 2,  /* the strings are in the last descriptor, a sealed memfd */
+    LANE_PTY = 1 << 0,      /* no descriptors are sent; the terminal's master comes back */
+    LANE_MAKE_CWD = 1 << 1, /* make the working directory if it is missing */
+    LANE_IN_MEMFD = 1 << 2, /* the strings are in the last descriptor, a sealed memfd */
     LANE_FLAGS_ALL = (1 << 3) - 1,
 };
 
-/* The strings behind it, each ended by NUL: the working directory, argc arguments, envc variables. */
+/* The strings behind it, each ended by NUL: the working directory, argc arguments, envc variables.
+ */
 struct lane_exec {
     uint32_t type;
     uint32_t flags;
@@ -48,9 +51,9 @@ struct lane_exec {
     uint16_t columns;
 };
 
-#define LANE_STRINGS_MAX  (2u * 1024 * 1024) /* what the kernel takes at the most */
-#define LANE_INLINE_MAX   (64u * 1024)
-#define LANE_ARGS_MAX     65536u
+#define LANE_STRINGS_MAX (2u * 1024 * 1024) /* what the kernel takes at the most */
+#define LANE_INLINE_MAX  (64u * 1024)
+#define LANE_ARGS_MAX    65536u
 
 enum lane_stage {
     LANE_STAGE_NONE,
@@ -82,11 +85,11 @@ struct lane_exited {
 enum init_message {
     INIT_READY = 0x4901, /* the first message: with the denied page */
     INIT_FAILED,         /* or this one: struct init_failed; then the end of the stream */
-    INIT_LANE,           /* → with `lane`, the launcher's end of its socket and the way into its groups;
-                            ← the same */
-    INIT_OPEN,           /* → struct init_open and the path; ← struct init_reply and the descriptor */
-    INIT_STATFS,         /* → struct init_open and the path; ← struct init_statfs */
-    INIT_SIGNAL,         /* → struct init_signal; no answer */
+    INIT_LANE,   /* → with `lane`, the launcher's end of its socket and the way into its groups;
+                    ← the same */
+    INIT_OPEN,   /* → struct init_open and the path; ← struct init_reply and the descriptor */
+    INIT_STATFS, /* → struct init_open and the path; ← struct init_statfs */
+    INIT_SIGNAL, /* → struct init_signal; no answer */
     INIT_REPLY,
 };
 
@@ -159,9 +162,11 @@ struct init_signal {
 #define INIT_FD_CONTROL 3
 #define INIT_FD_FILTER  4 /* the seccomp program, a sealed memfd */
 #define INIT_FD_RANGE   5 /* keeps the id range taken; -1 (closed) for an ordinary user */
-#define INIT_FD_LANE    6 /* the launcher's end of lane 0's socket: commands may wait there already */
-#define INIT_FD_GROUP   7 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
-#define INIT_GROUP_FDS  3
+#define INIT_FD_LANE    6 /* the launcher's end of lane 0's socket: commands may wait there already \
+                           */
+#define INIT_FD_GROUP \
+    7 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
+#define INIT_GROUP_FDS 3
 
 /* --- spawner ---------------------------------------------------------------------------------- */
 
@@ -187,11 +192,13 @@ struct spawner_reply {
     int32_t lane;
     uint32_t code; /* enum error_code; 0: done */
     int32_t errnum;
-    int32_t host_pid;       /* of init, for people */
-    uint32_t cgroup;        /* enum cgroup_version of the lane's descriptors */
-    uint32_t cgroup_fds;    /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
+    int32_t host_pid; /* of init, for people */
+    uint32_t cgroup;  /* enum cgroup_version of the lane's descriptors */
+    uint32_t
+        cgroup_fds; /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
     uint32_t id_base;
-    uint32_t entry_fds; /* so many descriptors, ahead of those, are the way into the lane's groups */
+    uint32_t
+        entry_fds; /* so many descriptors, ahead of those, are the way into the lane's groups */
     char message[INIT_TEXT_MAX];
     char hint[INIT_TEXT_MAX];
 };

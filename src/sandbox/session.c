@@ -17,8 +17,7 @@ void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const i
     lane->group.version =
         reply->cgroup < CGROUP_VERSION_MAX ? (enum cgroup_version)reply->cgroup : CGROUP_NONE;
     for (size_t i = 0; i < CGROUP_FD_MAX; i++)
-        lane->group.fds[i] =
-            (reply->cgroup_fds >> i & 1) && next < count ? fds[next++] : -1;
+        lane->group.fds[i] = (reply->cgroup_fds >> i & 1) && next < count ? fds[next++] : -1;
     while (next < count)
         close(fds[next++]);
 }
@@ -48,8 +47,7 @@ static struct denied_page *map_denied(int fd)
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
         st.st_size < (off_t)sizeof(struct denied_page))
         return NULL;
-    void *page =
-        mmap(NULL, sizeof(struct denied_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *page = mmap(NULL, sizeof(struct denied_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
 }
 
@@ -115,8 +113,7 @@ int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct
     struct spawner_reply reply;
     int fds[FD_PASS_MAX];
     size_t count = ARRAY_SIZE(fds);
-    if (sandbox_spec_check(spec, err) < 0 ||
-        ask_create(engine, spec, &reply, fds, &count, err) < 0)
+    if (sandbox_spec_check(spec, err) < 0 || ask_create(engine, spec, &reply, fds, &count, err) < 0)
         return -1;
     if (count < 2) {
         while (count > 0)
@@ -198,7 +195,8 @@ enum cgroup_version session_cgroup(const struct session *session)
     return session->lanes[0].group.version;
 }
 
-/* The lane's groups come from the spawner, its launcher from init, which is handed the way into them. */
+/* The lane's groups come from the spawner, its launcher from init, which is handed the way into
+ * them. */
 static int open_lane(struct session *session, int index, struct error *err)
 {
     const struct spawner_request request = {
@@ -209,9 +207,8 @@ static int open_lane(struct session *session, int index, struct error *err)
     int fds[1 + FD_PASS_MAX];
     size_t count = FD_PASS_MAX;
     int pair[2];
-    if (session_await(session, err) < 0 ||
-        engine_call(session->engine, &request, sizeof request, NULL, &reply, fds + 1, &count, err) <
-            0)
+    if (session_await(session, err) < 0 || engine_call(session->engine, &request, sizeof request,
+                                                       NULL, &reply, fds + 1, &count, err) < 0)
         return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         pair[0] = pair[1] = -1;
@@ -248,7 +245,8 @@ int session_take_lane(struct session *session, struct error *err)
             closed = i;
     }
     if (closed < 0)
-        return error_set(err, ERROR_LIMIT, "more than %d commands at once in one session", LANE_MAX);
+        return error_set(err, ERROR_LIMIT, "more than %d commands at once in one session",
+                         LANE_MAX);
     return open_lane(session, closed, err) < 0 ? -1 : closed;
 }
 

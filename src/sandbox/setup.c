@@ -6,7 +6,8 @@
      2. wait for the id maps; until then it owns nothing and touches nothing
      3. with the capabilities of its own user namespace only: loopback, filter, mounts, pivot
      4. give up: groups, ids, bounding set, capabilities, new privileges
-     5. exec box-init from a descriptor; nothing of the host is open any more but what INIT_FD_* name */
+     5. exec box-init from a descriptor; nothing of the host is open any more but what INIT_FD_*
+   name */
 #include "sandbox/setup.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ static int enter_group(const struct setup *setup, struct error *err)
     return rc < 0 ? error_errno(err, -rc, "cannot enter the session's control group") : 0;
 }
 
-/* As root, become the root of the own range: what is made from here on belongs to the session. An ordinary
-   user stays the one user there is. */
+/* As root, become the root of the own range: what is made from here on belongs to the session. An
+   ordinary user stays the one user there is. */
 static int take_ids(const struct plan *plan, struct error *err)
 {
     if (plan->ids != ID_RANGE)
@@ -82,8 +83,9 @@ static int make_files(const struct setup *setup, struct error *err)
     return 0;
 }
 
-/* What the kernel counts for the user who made the namespace, the host's, in every session's name. None of them
-   is asked for by ordinary programs in numbers like these; nested namespaces not at all. */
+/* What the kernel counts for the user who made the namespace, the host's, in every session's name.
+   None of them is asked for by ordinary programs in numbers like these; nested namespaces not at
+   all. */
 static int limit_namespace(struct error *err)
 {
     static const char *const limits[][2] = {
@@ -128,9 +130,9 @@ static int drop_capabilities(struct error *err)
 
 static int give_up(const struct plan *plan, struct error *err)
 {
-    const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
-                               SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-                               SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+    const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+                               SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                               SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     /* EINVAL is the first number that this kernel has no capability for. */
     unsigned long capability = 0;
     while (prctl(PR_CAPBSET_DROP, capability) == 0)
@@ -139,7 +141,8 @@ static int give_up(const struct plan *plan, struct error *err)
         return error_errno(err, errno, "cannot drop capability %lu", capability);
     if (prctl(PR_SET_SECUREBITS, bits) < 0)
         return error_errno(err, errno, "cannot lock the secure bits");
-    /* Where the kernel forbids it (a single mapped id), the groups are unmapped and stay the caller's. */
+    /* Where the kernel forbids it (a single mapped id), the groups are unmapped and stay the
+     * caller's. */
     if (plan->ids != ID_SINGLE && setgroups(0, NULL) < 0)
         return error_errno(err, errno, "cannot drop the supplementary groups");
     if (setresgid(BOX_GID, BOX_GID, BOX_GID) < 0 || setresuid(BOX_UID, BOX_UID, BOX_UID) < 0)
@@ -151,8 +154,8 @@ static int give_up(const struct plan *plan, struct error *err)
 
 #define HIGH_FD 64 /* above all that box-init expects */
 
-/* Moves the descriptors to where box-init looks for them: `from[i]` to INIT_FD_CONTROL + i, the program last.
-   First all of them well above, so that none is overwritten by another. */
+/* Moves the descriptors to where box-init looks for them: `from[i]` to INIT_FD_CONTROL + i, the
+   program last. First all of them well above, so that none is overwritten by another. */
 static int arrange_fds(struct setup *setup, int *ret_binary, struct error *err)
 {
     _Static_assert(INIT_GROUP_FDS == CGROUP_ENTRY_MAX, "one descriptor for each hierarchy");
@@ -191,7 +194,8 @@ static int setup_stages(struct setup *setup, struct error *err)
     int binary;
     if (enter_group(setup, err) < 0 || wait_for(setup->go, SETUP_MAPPED, err) < 0 ||
         take_ids(setup->plan, err) < 0 || limit_namespace(err) < 0 ||
-        make_network(setup, err) < 0 || make_files(setup, err) < 0 || wait_for(setup->go, SETUP_LINKED, err) < 0)
+        make_network(setup, err) < 0 || make_files(setup, err) < 0 ||
+        wait_for(setup->go, SETUP_LINKED, err) < 0)
         return -1;
     if (set_rlimits(setup->plan, err) < 0 || give_up(setup->plan, err) < 0 ||
         arrange_fds(setup, &binary, err) < 0)

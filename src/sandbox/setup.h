@@ -12,10 +12,11 @@ struct setup {
     const struct plan *plan;
     const struct mount_policy *policy;
     const struct strings *host_addresses; /* for an ordinary user's network filter */
-    int *sources;    /* one for each step; opened here if the plan is an ordinary user's */
-    bool on_base;    /* the root is the plan's base already */
+    int *sources; /* one for each step; opened here if the plan is an ordinary user's */
+    bool on_base; /* the root is the plan's base already */
     const struct cgroup_entry *group; /* the way into lane 0, or none: it was born there */
-    const struct cgroup_entry *init_group; /* becomes INIT_FD_GROUP…, or none: init stays in lane 0 */
+    const struct cgroup_entry
+        *init_group; /* becomes INIT_FD_GROUP…, or none: init stays in lane 0 */
     int control;     /* becomes INIT_FD_CONTROL */
     int lane;        /* becomes INIT_FD_LANE */
     int filter;      /* becomes INIT_FD_FILTER */

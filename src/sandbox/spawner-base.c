@@ -10,8 +10,8 @@
 
 #define KEY_MAX (256u * 1024)
 
-/* All that a base is made from, as bytes: its steps, and which file each source is now, so that one that was
-   replaced on the host (ld.so.cache after an update) makes a new base. */
+/* All that a base is made from, as bytes: its steps, and which file each source is now, so that one
+   that was replaced on the host (ld.so.cache after an update) makes a new base. */
 static void base_key(const struct plan *plan, struct buf *key)
 {
     for (size_t i = 0; i < plan->base_count; i++) {

@@ -91,8 +91,8 @@ static int take_group(struct making *making, struct error *err)
     if (making->birth_group < 0 &&
         cgroup_entry_open(cgroups, session->group, 0, &making->entry, err) < 0)
         return -1;
-    /* Init is to outlive what is done to its lanes; if there is only one command, init may go with it. But on
-       v2 the lane is a unit for the OOM killer only once init is out of it. */
+    /* Init is to outlive what is done to its lanes; if there is only one command, init may go with
+       it. But on v2 the lane is a unit for the OOM killer only once init is out of it. */
     if (session->single && making->plan.cgroup == CGROUP_V1)
         return 0;
     if (cgroup_lane_create(cgroups, session->group, CGROUP_LANE_INIT, err) < 0)
@@ -130,7 +130,8 @@ static int explain_clone(int errnum, struct error *err)
 {
     char text[16];
     error_errno(err, errnum, "cannot create namespaces");
-    if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text, sizeof text) > 0 &&
+    if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text, sizeof text) >
+            0 &&
         text[0] == '0')
         return error_hint(err, "sysctl -w kernel.unprivileged_userns_clone=1");
     if (fd_read_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", text, sizeof text) > 0 &&
@@ -213,9 +214,10 @@ static int complete(struct making *making, struct error *err)
     struct spawned *session = making->session;
     if (idmap_write(session->pid, &making->plan, making->range.base, err) < 0) {
         if (making->plan.ids != ID_RANGE && err->errnum == EPERM)
-            error_hint(err, "on Ubuntu 24.04 and later: sysctl -w "
-                            "kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile "
-                            "for box that allows userns");
+            error_hint(err,
+                       "on Ubuntu 24.04 and later: sysctl -w "
+                       "kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile "
+                       "for box that allows userns");
         return -1;
     }
     if (say(making->go[1], SETUP_MAPPED, err) < 0)
@@ -342,8 +344,8 @@ void spawned_release(struct spawner *spawner, struct spawned *session)
     }
     if (session->has_group)
         groups_give(spawner, session);
-    /* A link needs no undoing: it goes with its namespace. Taking it down here would hold up every other
-       session for as long as the kernel waits for its readers, tens of milliseconds. */
+    /* A link needs no undoing: it goes with its namespace. Taking it down here would hold up every
+       other session for as long as the kernel waits for its readers, tens of milliseconds. */
     if (session->netns >= 0) {
         netns_pool_give(spawner->netns, steal_fd(&session->netns));
         spawner->lent--;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups of sessions: kept for the next where they are as good as new, removed when nobody waits.
+/* Control groups of sessions: kept for the next where they are as good as new, removed when nobody
+   waits.
 
-   On v1 a session is five directories in three hierarchies, 300 µs to make and 100 to remove: as much as the
-   rest of a cold start's system calls together. On v2 it is two, and being born in them is what counts. */
+   On v1 a session is five directories in three hierarchies, 300 µs to make and 100 to remove: as
+   much as the rest of a cold start's system calls together. On v2 it is two, and being born in them
+   is what counts. */
 #include <string.h>
 
 #include "sandbox/spawner-internal.h"
@@ -17,8 +19,8 @@ static const char *list_pop(struct group_list *list)
     return list->count > 0 ? list->names[--list->count] : NULL;
 }
 
-int groups_take(struct spawner *spawner, struct spawned *session, const struct cgroup_limits *limits,
-                int *ret_birth_group, struct error *err)
+int groups_take(struct spawner *spawner, struct spawned *session,
+                const struct cgroup_limits *limits, int *ret_birth_group, struct error *err)
 {
     const char *ready = list_pop(&spawner->ready_groups);
     if (ready) {

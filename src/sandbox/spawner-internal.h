@@ -53,8 +53,8 @@ struct spawner {
     int host_mounts;
     int init_binary;
     int filters[SECCOMP_PROFILE_MAX]; /* memfds, made at first use */
-    struct group_list ready_groups; /* left by sessions, as good as new */
-    struct group_list ended_groups; /* to be removed when there is nothing better to do */
+    struct group_list ready_groups;   /* left by sessions, as good as new */
+    struct group_list ended_groups;   /* to be removed when there is nothing better to do */
     struct base bases[BASES_MAX];
     unsigned next_base; /* the oldest, replaced next */
     struct spawned *sessions;
@@ -63,20 +63,21 @@ struct spawner {
     unsigned lent;
 };
 
-/* spawner-base.c: the mount namespace of the plan's base, made at first use and not the caller's to close; -1
-   without error where the plan has none. */
+/* spawner-base.c: the mount namespace of the plan's base, made at first use and not the caller's to
+   close; -1 without error where the plan has none. */
 int spawner_base(struct spawner *spawner, const struct plan *plan, int *ret_namespace,
                  struct error *err);
 
 /* spawner-groups.c: a session's control groups, used again where that can be done. */
-int groups_take(struct spawner *spawner, struct spawned *session, const struct cgroup_limits *limits,
-                int *ret_birth_group, struct error *err);
+int groups_take(struct spawner *spawner, struct spawned *session,
+                const struct cgroup_limits *limits, int *ret_birth_group, struct error *err);
 void groups_give(struct spawner *spawner, struct spawned *session);
 /* One piece of work that need not be done while somebody waits; false if there is none. */
 bool groups_idle_work(struct spawner *spawner);
 void groups_release(struct spawner *spawner);
 
-/* spawner-create.c: *ret_fds: the control socket, lane 0's, then those named by reply->cgroup_fds. */
+/* spawner-create.c: *ret_fds: the control socket, lane 0's, then those named by reply->cgroup_fds.
+ */
 int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                    struct spawner_reply *reply, int *ret_fds, size_t *ret_count,
                    struct spawned **ret, struct error *err);

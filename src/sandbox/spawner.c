@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The spawner's loop: requests in, replies out, children reaped.
 
-   It holds no descriptor of a session but, for a bounded number, that of its network namespace: a process
-   that clones must not carry thousands of files along. Making a session ends with the process cloned;
-   building its file system goes on in the child, so that one slow session holds up no other. */
+   It holds no descriptor of a session but, for a bounded number, that of its network namespace: a
+   process that clones must not carry thousands of files along. Making a session ends with the
+   process cloned; building its file system goes on in the child, so that one slow session holds up
+   no other. */
 #include "sandbox/spawner.h"
 
 #include <errno.h>
@@ -35,7 +36,8 @@
 
 #define INIT_BINARY_MAX (4u * 1024 * 1024)
 
-/* --- box-init as a sealed memfd: nobody, root included, can change what runs in later sessions ------- */
+/* --- box-init as a sealed memfd: nobody, root included, can change what runs in later sessions
+ * ------- */
 
 static int open_init_binary(const char *given, struct error *err)
 {
@@ -85,7 +87,8 @@ static int load_init_binary(const char *given, struct error *err)
     return steal_fd(&to);
 }
 
-/* --- requests -------------------------------------------------------------------------------------- */
+/* --- requests
+ * -------------------------------------------------------------------------------------- */
 
 static struct spawned *find_session(struct spawner *spawner, uint32_t number)
 {
@@ -108,7 +111,8 @@ static void send_reply(struct spawner *spawner, const struct spawner_reply *repl
                        size_t count)
 {
     /* The words only when there are any. */
-    size_t size = reply->code || reply->message[0] ? sizeof *reply : offsetof(struct spawner_reply, message);
+    size_t size =
+        reply->code || reply->message[0] ? sizeof *reply : offsetof(struct spawner_reply, message);
     fd_send(spawner->sock, reply, size, fds, count);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
@@ -207,9 +211,8 @@ static void do_destroy(struct spawner *spawner, const struct spawner_request *re
         kill(session->pid, SIGKILL);
         return; /* the reply follows when it is gone */
     }
-    struct spawner_reply reply = {.type = SPAWNER_REPLY,
-                                  .request = SPAWNER_DESTROY,
-                                  .session = request->session};
+    struct spawner_reply reply = {
+        .type = SPAWNER_REPLY, .request = SPAWNER_DESTROY, .session = request->session};
     send_reply(spawner, &reply, NULL, 0);
 }
 
@@ -237,7 +240,8 @@ static bool serve_request(struct spawner *spawner)
     return true;
 }
 
-/* --- children -------------------------------------------------------------------------------------- */
+/* --- children
+ * -------------------------------------------------------------------------------------- */
 
 static void session_ended(struct spawner *spawner, pid_t pid)
 {
@@ -278,7 +282,8 @@ static void end_everything(struct spawner *spawner)
     }
 }
 
-/* --- the process ----------------------------------------------------------------------------------- */
+/* --- the process
+ * ----------------------------------------------------------------------------------- */
 
 static int prepare_rest(struct spawner *spawner, struct error *err)
 {
@@ -296,8 +301,8 @@ static int prepare_rest(struct spawner *spawner, struct error *err)
     return spawner->init_binary < 0 ? -1 : 0;
 }
 
-/* The first network namespace takes the kernel as long as all the rest of getting ready: it is made beside that,
-   by a thread that is gone before anything is cloned. */
+/* The first network namespace takes the kernel as long as all the rest of getting ready: it is made
+   beside that, by a thread that is gone before anything is cloned. */
 struct first_network {
     pthread_t thread;
     bool running;
@@ -386,7 +391,8 @@ static void drop_stdio(void)
         dup2(null, i);
 }
 
-/* What the caller ignores, and a preference it has with the OOM killer, are not for sessions to inherit. */
+/* What the caller ignores, and a preference it has with the OOM killer, are not for sessions to
+ * inherit. */
 static void shed_inherited(void)
 {
     char text[16];
@@ -399,13 +405,16 @@ static void shed_inherited(void)
 
 static _Noreturn void spawner_main(const struct spawner_config *config, int sock)
 {
-    struct spawner spawner = {.sock = sock, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
-    /* Not where the last one began: its ranges are the likeliest to be in use, or their links to linger. */
+    struct spawner spawner = {
+        .sock = sock, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
+    /* Not where the last one began: its ranges are the likeliest to be in use, or their links to
+     * linger. */
     spawner.range_hint = (uint32_t)getpid() * 2654435761u % IDRANGE_COUNT;
     struct error err = ERROR_INIT;
     sigset_t all;
     sigset_t child;
-    /* Not the terminal's business: what the caller is told by ^C it tells us by closing the socket. */
+    /* Not the terminal's business: what the caller is told by ^C it tells us by closing the socket.
+     */
     setsid();
     drop_stdio();
     shed_inherited();

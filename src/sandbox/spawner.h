@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spawner: a small single-threaded process that makes and ends sessions, and owns their cgroups, mounts
-   and network namespaces. It is forked before its caller does anything else of weight, understands the
-   SPAWNER_* messages only, and ends everything it made when its caller's socket closes. */
+/* The spawner: a small single-threaded process that makes and ends sessions, and owns their
+   cgroups, mounts and network namespaces. It is forked before its caller does anything else of
+   weight, understands the SPAWNER_* messages only, and ends everything it made when its caller's
+   socket closes. */
 #pragma once
 
 #include "core/error.h"
@@ -11,7 +12,8 @@ struct spawner_config {
     struct mount_policy policy;
     const char *image_directory; /* where workspaces with a quota live; NULL: /var/tmp */
     const char *init_binary;     /* NULL: box-init beside this program, or where it was installed */
-    unsigned ready; /* how many sessions to be prepared for ahead of time; 0: one session, then the end */
+    unsigned ready; /* how many sessions to be prepared for ahead of time; 0: one session, then the
+                       end */
 };
 
 /* Forks it. *ret_sock is the caller's end; *ret_pid its process id. */

@@ -94,8 +94,8 @@ int sandbox_spec_add_ro_path(struct sandbox_spec *spec, const char *path, struct
 static int check_target(const char *target, struct error *err)
 {
     static const char *const owned[] = {"/proc", "/sys", "/dev"};
-    static const char *const exact[] = {"/",    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
-                                        "/libx32", "/etc", "/tmp", "/home"};
+    static const char *const exact[] = {"/",      "/usr",    "/bin", "/sbin", "/lib", "/lib32",
+                                        "/lib64", "/libx32", "/etc", "/tmp",  "/home"};
     for (size_t i = 0; i < ARRAY_SIZE(owned); i++) {
         if (path_is_below(target, owned[i]))
             return error_set(err, ERROR_INVALID, "mount target '%s' lies in %s of the sandbox",
@@ -103,8 +103,8 @@ static int check_target(const char *target, struct error *err)
     }
     for (size_t i = 0; i < ARRAY_SIZE(exact); i++) {
         if (strcmp(target, exact[i]) == 0)
-            return error_set(err, ERROR_INVALID, "mount target '%s' would replace the sandbox's own",
-                             target);
+            return error_set(err, ERROR_INVALID,
+                             "mount target '%s' would replace the sandbox's own", target);
     }
     return 0;
 }

@@ -10,20 +10,20 @@
 #include "core/wire.h"
 #include "sandbox/seccomp.h"
 
-#define SPEC_MOUNTS_MAX  32
-#define SPEC_PATHS_MAX   32
-#define SPEC_ALLOW_MAX   64
-#define SPEC_WIRE_MAX    (256 * 1024)
+#define SPEC_MOUNTS_MAX 32
+#define SPEC_PATHS_MAX  32
+#define SPEC_ALLOW_MAX  64
+#define SPEC_WIRE_MAX   (256 * 1024)
 
-#define NETWORK_MODES(X)                                                                           \
-    X(OFF, "off")                                                                                  \
+#define NETWORK_MODES(X) \
+    X(OFF, "off")        \
     X(ON, "on")
 
 enum network_mode {
 #define X(name, text) NETWORK_##name,
     NETWORK_MODES(X)
 #undef X
-    NETWORK_MODE_MAX,
+        NETWORK_MODE_MAX,
     NETWORK_MODE_INVALID = -1,
 };
 
@@ -61,8 +61,8 @@ struct sandbox_spec {
     uint64_t quota_bytes; /* hard limit on /workspace; 0: none asked for */
     uint64_t quota_inodes;
     enum seccomp_profile seccomp;
-    bool strict;      /* refuse every weaker rung */
-    bool single;      /* one command, then the end: init need not outlive a killed command */
+    bool strict; /* refuse every weaker rung */
+    bool single; /* one command, then the end: init need not outlive a killed command */
 };
 
 #define SPEC_WORKSPACE "/workspace"
@@ -79,5 +79,6 @@ int sandbox_spec_add_ro_path(struct sandbox_spec *spec, const char *path, struct
 int sandbox_spec_check(const struct sandbox_spec *spec, struct error *err);
 
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct wire_writer *w);
-/* Anything that does not decode and pass sandbox_spec_check() is an error; `ret` is then untouched. */
+/* Anything that does not decode and pass sandbox_spec_check() is an error; `ret` is then untouched.
+ */
 int sandbox_spec_decode(struct wire_reader *r, struct sandbox_spec *ret, struct error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* make bench: boxd beside what a user would pick instead, all in one run, as ratios.
 
-   Rows are measured in turns, one sample each a round, so that whatever else the machine does falls on all
-   of them alike. Nothing here fails for being slow: it prints, people judge. */
+   Rows are measured in turns, one sample each a round, so that whatever else the machine does falls
+   on all of them alike. Nothing here fails for being slow: it prints, people judge. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

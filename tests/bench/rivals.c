@@ -33,14 +33,50 @@ static void fill(char **argv, const char *program, const char *const *rest)
 
 bool rival_bwrap(char **argv)
 {
-    static const char *const rest[] = {
-        "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-        "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
-        "--symlink", "usr/lib64", "/lib64", "--symlink", "usr/sbin", "/sbin",
-        "--ro-bind", "/etc/alternatives", "/etc/alternatives",
-        "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind", "/etc/ssl", "/etc/ssl",
-        "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home",
-        "--tmpfs", "/workspace", "--chdir", "/workspace", "--", "true", NULL};
+    static const char *const rest[] = {"--unshare-all",
+                                       "--die-with-parent",
+                                       "--new-session",
+                                       "--cap-drop",
+                                       "ALL",
+                                       "--ro-bind",
+                                       "/usr",
+                                       "/usr",
+                                       "--symlink",
+                                       "usr/bin",
+                                       "/bin",
+                                       "--symlink",
+                                       "usr/lib",
+                                       "/lib",
+                                       "--symlink",
+                                       "usr/lib64",
+                                       "/lib64",
+                                       "--symlink",
+                                       "usr/sbin",
+                                       "/sbin",
+                                       "--ro-bind",
+                                       "/etc/alternatives",
+                                       "/etc/alternatives",
+                                       "--ro-bind",
+                                       "/etc/ld.so.cache",
+                                       "/etc/ld.so.cache",
+                                       "--ro-bind",
+                                       "/etc/ssl",
+                                       "/etc/ssl",
+                                       "--proc",
+                                       "/proc",
+                                       "--dev",
+                                       "/dev",
+                                       "--tmpfs",
+                                       "/tmp",
+                                       "--tmpfs",
+                                       "/home",
+                                       "--tmpfs",
+                                       "/workspace",
+                                       "--chdir",
+                                       "/workspace",
+                                       "--",
+                                       "true",
+                                       NULL};
     const char *program = find("bwrap");
     if (program)
         fill(argv, program, rest);
@@ -49,10 +85,17 @@ bool rival_bwrap(char **argv)
 
 bool rival_nsjail(char **argv)
 {
-    static const char *const rest[] = {
-        "-Mo", "-Q", "-R", "/usr", "-s", "usr/bin:/bin", "-s", "usr/lib:/lib", "-s",
-        "usr/lib64:/lib64", "-R", "/etc/ld.so.cache", "-T", "/tmp", "-T", "/workspace",
-        "--cwd", "/workspace", "--", "/usr/bin/true", NULL};
+    static const char *const rest[] = {"-Mo",   "-Q",
+                                       "-R",    "/usr",
+                                       "-s",    "usr/bin:/bin",
+                                       "-s",    "usr/lib:/lib",
+                                       "-s",    "usr/lib64:/lib64",
+                                       "-R",    "/etc/ld.so.cache",
+                                       "-T",    "/tmp",
+                                       "-T",    "/workspace",
+                                       "--cwd", "/workspace",
+                                       "--",    "/usr/bin/true",
+                                       NULL};
     const char *program = find("nsjail");
     if (program)
         fill(argv, program, rest);
@@ -77,12 +120,13 @@ static json_t *runc_config(void)
     json_array_append_new(mounts, runc_mount("tmpfs", "tmpfs", "/workspace", "nodev"));
     json_t *namespaces = json_pack("[{s:s},{s:s},{s:s},{s:s},{s:s}]", "type", "pid", "type",
                                    "network", "type", "ipc", "type", "uts", "type", "mount");
-    return json_pack(
-        "{s:s, s:{s:b,s:{s:i,s:i},s:[s],s:[s],s:s,s:b}, s:{s:s,s:b}, s:o, s:{s:o,s:{s:{s:I},s:{s:I}}}}",
-        "ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid", 1000, "gid", 1000, "args",
-        "/usr/bin/true", "env", "PATH=/usr/bin", "cwd", "/workspace", "noNewPrivileges", 1, "root",
-        "path", "rootfs", "readonly", 1, "mounts", mounts, "linux", "namespaces", namespaces,
-        "resources", "memory", "limit", (json_int_t)1 << 30, "pids", "limit", (json_int_t)256);
+    return json_pack("{s:s, s:{s:b,s:{s:i,s:i},s:[s],s:[s],s:s,s:b}, s:{s:s,s:b}, s:o, "
+                     "s:{s:o,s:{s:{s:I},s:{s:I}}}}",
+                     "ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid", 1000, "gid",
+                     1000, "args", "/usr/bin/true", "env", "PATH=/usr/bin", "cwd", "/workspace",
+                     "noNewPrivileges", 1, "root", "path", "rootfs", "readonly", 1, "mounts",
+                     mounts, "linux", "namespaces", namespaces, "resources", "memory", "limit",
+                     (json_int_t)1 << 30, "pids", "limit", (json_int_t)256);
 }
 
 bool rival_runc(const char *directory, char **argv)

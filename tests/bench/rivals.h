@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Each fills a command line for running `true`, or returns false if the program is not installed. The
-   strings live until the program ends. */
+/* Each fills a command line for running `true`, or returns false if the program is not installed.
+   The strings live until the program ends. */
 #define RIVAL_ARGS 64
 bool rival_bwrap(char **argv);
 bool rival_nsjail(char **argv);

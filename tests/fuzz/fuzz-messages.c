@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every message that crosses between caller, spawner, init and launcher, from hostile bytes. The first byte
-   picks the receiver. */
+/* Every message that crosses between caller, spawner, init and launcher, from hostile bytes. The
+   first byte picks the receiver. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

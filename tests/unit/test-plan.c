@@ -20,7 +20,13 @@ static int set_up(void **state)
 {
     struct fixture *f = xcalloc(1, sizeof *f);
     sandbox_spec_init(&f->spec);
-    f->facts = (struct facts){.root = true, .cgroup = CGROUP_V2, .limits_memory = true, .limits_cpu = true, .limits_pids = true, .cgroup_reason = "", .cgroup_fix = ""};
+    f->facts = (struct facts){.root = true,
+                              .cgroup = CGROUP_V2,
+                              .limits_memory = true,
+                              .limits_cpu = true,
+                              .limits_pids = true,
+                              .cgroup_reason = "",
+                              .cgroup_fix = ""};
     strings_add(&f->facts.root_dirs, "/usr");
     strings_add(&f->facts.root_links, "/bin=usr/bin");
     strings_add(&f->facts.proc_paths, "r/proc/sys");
@@ -40,7 +46,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static const struct step *find_step(const struct plan *plan, enum step_kind kind, const char *target)
+static const struct step *find_step(const struct plan *plan, enum step_kind kind,
+                                    const char *target)
 {
     for (size_t i = 0; i < plan->step_count; i++) {
         if (plan->steps[i].kind == kind && strcmp(plan->steps[i].target, target) == 0)
@@ -81,8 +88,7 @@ static void test_default(void **state)
     /* Every place that can be written to is bounded, in bytes and inodes. */
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct step *step = &plan->steps[i];
-        if (step->kind == STEP_TMPFS || step->kind == STEP_SCRATCH ||
-            step->kind == STEP_OVERLAY) {
+        if (step->kind == STEP_TMPFS || step->kind == STEP_SCRATCH || step->kind == STEP_OVERLAY) {
             assert_true(step->bytes > 0);
             assert_true(step->inodes > 0);
         }
@@ -231,9 +237,11 @@ static void test_network_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_default),         TEST(test_mounts_in_order), TEST(test_blocked_paths),
-        TEST(test_blocked_ro_path), TEST(test_no_cgroup),       TEST(test_ordinary_user),
-        TEST(test_quota),           TEST(test_writable_root),   TEST(test_network_on),     TEST(test_some_controllers),
+        TEST(test_default),       TEST(test_mounts_in_order),
+        TEST(test_blocked_paths), TEST(test_blocked_ro_path),
+        TEST(test_no_cgroup),     TEST(test_ordinary_user),
+        TEST(test_quota),         TEST(test_writable_root),
+        TEST(test_network_on),    TEST(test_some_controllers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

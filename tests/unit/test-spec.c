@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Specs and the messages of the engine: what is refused, and that what is accepted survives the wire. */
+/* Specs and the messages of the engine: what is refused, and that what is accepted survives the
+ * wire. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -123,8 +124,8 @@ static void test_refusals(void **state)
 {
     (void)state;
     static void (*const changes[])(struct sandbox_spec *) = {
-        set_low_memory,  set_no_cpu,      set_no_pids,
-        set_bad_network, set_bad_profile, set_allow_without_network,
+        set_low_memory,  set_no_cpu,       set_no_pids,
+        set_bad_network, set_bad_profile,  set_allow_without_network,
         set_bad_cidr,    set_inodes_alone, set_image,
     };
     for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
@@ -141,9 +142,9 @@ static void test_refusals(void **state)
 static void test_mount_targets(void **state)
 {
     (void)state;
-    static const char *const refused[] = {"/",        "/proc",     "/proc/sys", "/dev/shm", "/sys/x",
-                                          "/usr",     "/etc",      "/bin",      "/tmp",     "relative",
-                                          "/a/../etc"};
+    static const char *const refused[] = {"/",      "/proc",    "/proc/sys", "/dev/shm",
+                                          "/sys/x", "/usr",     "/etc",      "/bin",
+                                          "/tmp",   "relative", "/a/../etc"};
     static const char *const fine[] = {"/workspace", "/usr/local/x", "/data", "/workspace/sub",
                                        "/home/box/x"};
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
@@ -171,9 +172,10 @@ static void test_policy(void **state)
 {
     (void)state;
     static const char *const refused[] = {
-        "/",     "/etc",     "/etc/ssl", "/proc/self", "/sys",     "/dev/shm", "/root",
-        "/boot", "/run/user", "/var/run", "/var",      "/var/lib", "/srv/docker.sock"};
-    static const char *const fine[] = {"/srv", "/home/someone/project", "/data", "/etcetera", "/opt"};
+        "/",     "/etc",      "/etc/ssl", "/proc/self", "/sys",     "/dev/shm",        "/root",
+        "/boot", "/run/user", "/var/run", "/var",       "/var/lib", "/srv/docker.sock"};
+    static const char *const fine[] = {"/srv", "/home/someone/project", "/data", "/etcetera",
+                                       "/opt"};
     struct mount_policy policy = {0};
     struct error err = ERROR_INIT;
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
@@ -213,8 +215,7 @@ static void test_lane_requests(void **state)
 {
     (void)state;
     char strings[] = "/w\0sh\0-c\0A=1";
-    struct lane_exec head = {
-        .type = LANE_EXEC, .argc = 2, .envc = 1, .size = sizeof strings};
+    struct lane_exec head = {.type = LANE_EXEC, .argc = 2, .envc = 1, .size = sizeof strings};
     char *vector[8];
     char **envp;
     const char *cwd;
