@@ -11,6 +11,7 @@ show() {
   "$box" "$@"
 }
 
+# shellcheck disable=SC2016 # to be expanded inside
 show run -- sh -c 'echo "Hello from $(uname -n), as $(id -un), process $$ of $(ls -d /proc/[0-9]* | wc -l)"'
 show run -- python3 -c 'print(6 * 7)'
 show run --memory 64M -- python3 -c 'x = bytearray(10**9)' || echo "exit code $?"

@@ -84,14 +84,13 @@ bool plan_base_suffices(const struct plan *plan)
 /* Maps the caller's own id to the user inside and spreads a range over the rest. */
 static size_t map_around(struct id_map *maps, uint32_t own, uint32_t box, struct subid_range range)
 {
-    size_t count = 0;
-    maps[count++] = (struct id_map){.inside = box, .outside = own, .count = 1};
-    if (range.count >= IDRANGE_SIZE) {
-        maps[count++] = (struct id_map){.inside = 0, .outside = range.first, .count = box};
-        maps[count++] = (struct id_map){
-            .inside = box + 1, .outside = range.first + box + 1, .count = IDRANGE_SIZE - box - 1};
-    }
-    return count;
+    maps[0] = (struct id_map){.inside = box, .outside = own, .count = 1};
+    if (range.count < IDRANGE_SIZE)
+        return 1;
+    maps[1] = (struct id_map){.inside = 0, .outside = range.first, .count = box};
+    maps[2] = (struct id_map){
+        .inside = box + 1, .outside = range.first + box + 1, .count = IDRANGE_SIZE - box - 1};
+    return 3;
 }
 
 static int plan_ids(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts,
@@ -270,7 +269,7 @@ static int compare_mounts(const void *a, const void *b)
 static int plan_mounts(struct plan *plan, const struct sandbox_spec *spec,
                        const struct mount_policy *policy, struct error *err)
 {
-    const struct spec_mount *order[SPEC_MOUNTS_MAX];
+    const struct spec_mount *order[SPEC_MOUNTS_MAX] = {NULL};
     for (size_t i = 0; i < spec->mount_count; i++)
         order[i] = &spec->mounts[i];
     qsort(order, spec->mount_count, sizeof order[0], compare_mounts);
