@@ -203,7 +203,7 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     if (open_signals(run, err) < 0)
         return -1;
     if (start(run, &command, err) < 0) {
-        *ret_status = run_start_status(err);
+        *ret_status = session_failed(run->session) ? EXIT_BOXD : run_start_status(err);
         return -1;
     }
     if (see_through(run, &command, &result, err) < 0)

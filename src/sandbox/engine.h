@@ -35,6 +35,9 @@ int session_create(struct engine *engine, const struct sandbox_spec *spec, struc
    wrong while the session is built is its error. */
 int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
                   struct error *err);
+/* Whether it turned out that it could not be built: then that is what a command's start failed of.
+ */
+bool session_failed(const struct session *session);
 /* Returns when no process of it is left. Frees the session in any case. */
 int session_destroy(struct session *session, struct error *err);
 /* init's process id on the host, for people and tests. */

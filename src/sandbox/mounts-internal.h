@@ -29,7 +29,7 @@ void builder_init(struct builder *builder, int root, bool prepared);
 void builder_release(struct builder *builder); /* all but the root */
 int builder_open(const struct builder *builder, const char *path);
 /* The directory that holds `path`, made if it is missing. The builder's, not to be closed.
-   *ret_name is the last part of the path. */
+ *ret_name is the last part of the path. */
 int builder_parent(struct builder *builder, const char *path, const char **ret_name,
                    struct error *err);
 /* Mounts what is detached at the step's target, which is made if it is missing. */

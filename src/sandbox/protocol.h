@@ -162,8 +162,9 @@ struct init_signal {
 #define INIT_FD_CONTROL 3
 #define INIT_FD_FILTER  4 /* the seccomp program, a sealed memfd */
 #define INIT_FD_RANGE   5 /* keeps the id range taken; -1 (closed) for an ordinary user */
-#define INIT_FD_LANE    6 /* the launcher's end of lane 0's socket: commands may wait there already \
-                           */
+#define INIT_FD_LANE                                                            \
+    6 /* the launcher's end of lane 0's socket: commands may wait there already \
+       */
 #define INIT_FD_GROUP \
     7 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
 #define INIT_GROUP_FDS 3

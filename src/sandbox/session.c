@@ -72,6 +72,7 @@ int session_await(struct session *session, struct error *err)
     size_t count = 1;
     if (session->ready)
         return 0;
+    session->failed = true; /* unless it says otherwise */
     ssize_t n = fd_receive(session->control, &message, sizeof message, &fd, &count, 0);
     cleanup_close int page = n > 0 && count == 1 ? fd : -1;
     if (n == sizeof message.failed && message.type == INIT_FAILED)
@@ -79,6 +80,7 @@ int session_await(struct session *session, struct error *err)
     if (n != sizeof message.ready || message.type != INIT_READY || page < 0)
         return error_set(err, ERROR_GONE, "the session's init ended before it was ready");
     session->denied = map_denied(page);
+    session->failed = false;
     session->ready = true;
     return 0;
 }
@@ -150,6 +152,11 @@ int session_create(struct engine *engine, const struct sandbox_spec *spec, struc
     }
     *ret = session;
     return 0;
+}
+
+bool session_failed(const struct session *session)
+{
+    return session->failed;
 }
 
 const char *session_notes(const struct session *session)

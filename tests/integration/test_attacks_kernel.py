@@ -3,6 +3,7 @@
 import os
 import platform
 import pty
+import select
 import shutil
 import socket
 import stat
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import hostview
+from conftest import PATIENCE
 
 PROFILES = ["default", "strict", "dev"]
 NAMESPACES = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
@@ -86,15 +88,15 @@ def run_in_terminal(box, *args):
         process = box.popen(["run", "-t", *args], stdin=slave, stdout=slave, stderr=slave)
         os.close(slave)
         seen = b""
-        while True:
-            try:
-                data = os.read(master, 65536)
-            except OSError:
-                break
-            if not data:
-                break
-            seen += data
-        return process.wait(60), seen.decode(errors="replace").replace("\r\n", "\n")
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None or select.select([master], [], [], 0)[0]:
+            assert time.monotonic() < deadline, f"does not end: {seen!r}"
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    seen += os.read(master, 65536)
+                except OSError:
+                    break
+        return process.wait(PATIENCE), seen.decode(errors="replace").replace("\r\n", "\n")
     finally:
         os.close(master)
 

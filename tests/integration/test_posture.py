@@ -159,7 +159,7 @@ def test_limits(live):
         return tuple(min(value, outer_hard) for value in (soft, hard))
 
     expected = {
-        "Max core file size": (0, 0),
+        "Max core file size": (1, 1),  # no file, and no handler that cores are piped to
         "Max open files": tightest("Max open files", 4096, 65536),
     }
     limited = live.box.root or hostview.cgroup_of(live.processes["init"]) != hostview.cgroup_of(live.pid)
