@@ -191,6 +191,9 @@ static int start_in_lane(struct session *session, int index, const struct comman
     int rc = send_request(lane->sock, request, err);
     if (rc == 0)
         rc = await_started(session, lane, &started, &terminal, err);
+    /* Nobody there: perhaps nobody ever was, and init has said why. */
+    if (rc == -EPIPE && session_await(session, err) < 0)
+        return -1;
     if (rc == -EPIPE || rc == -ETIMEDOUT) {
         discard_lane(session, index);
         error_set(err, ERROR_GONE, "the launcher %s",
