@@ -64,6 +64,7 @@ static int take_network(struct making *making, struct error *err)
     if (making->plan.ids != ID_RANGE) /* an ordinary user's namespace is made by the clone */
         return making->plan.network == NETWORK_ON ? net_host_addresses(&making->host_addresses, err)
                                                   : 0;
+    spawner_await_network(spawner);
     if (netns_pool_take(spawner->netns, &making->netns, err) < 0)
         return -1;
     if (is_host_network(spawner, making->netns))
@@ -116,7 +117,8 @@ static int take_resources(struct making *making, struct error *err)
                         directory ? directory : "/var/tmp", making->sources, err) < 0)
             return -1;
     }
-    if (take_network(making, err) < 0 || take_group(making, err) < 0)
+    /* The network last: the first one may still be in the making. */
+    if (take_group(making, err) < 0 || take_network(making, err) < 0)
         return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, making->control) < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, making->lane) < 0 ||

@@ -2,6 +2,8 @@
 /* What the parts of the spawner share. */
 #pragma once
 
+#include <pthread.h>
+
 #include "core/buf.h"
 #include "sandbox/idrange.h"
 #include "sandbox/net.h"
@@ -48,6 +50,8 @@ struct spawner {
     struct facts facts;
     struct cgroup_root *cgroups;
     struct netns_pool *netns;
+    pthread_t network_thread; /* makes the first namespace */
+    bool making_network;
     struct net_host *net_host;
     int host_netns;
     int host_mounts;
@@ -62,6 +66,10 @@ struct spawner {
     uint32_t range_hint;
     unsigned lent;
 };
+
+/* spawner.c: from here on the process has one thread. Before anything is cloned, or taken from the
+ * pool. */
+void spawner_await_network(struct spawner *spawner);
 
 /* spawner-base.c: the mount namespace of the plan's base, made at first use and not the caller's to
    close; -1 without error where the plan has none. */

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -285,8 +286,37 @@ static void end_everything(struct spawner *spawner)
 /* --- the process
  * ----------------------------------------------------------------------------------- */
 
-static int prepare_rest(struct spawner *spawner, struct error *err)
+static void *make_first_network(void *pool)
 {
+    /* Joining a thread does not wait until the kernel has let go of all it shares, and who shares
+       its working directory cannot enter a mount namespace. */
+    if (unshare(CLONE_FS) < 0)
+        return NULL;
+    netns_pool_fill(pool, 0);
+    return NULL;
+}
+
+/* The first network namespace takes the kernel as long as all the rest of getting ready: it is made
+   beside that, by a thread that is gone before anything is cloned. */
+static void begin_first_network(struct spawner *spawner)
+{
+    spawner->netns = netns_pool_new(spawner->config->ready > 0 ? spawner->config->ready : 1);
+    spawner->making_network =
+        pthread_create(&spawner->network_thread, NULL, make_first_network, spawner->netns) == 0;
+}
+
+void spawner_await_network(struct spawner *spawner)
+{
+    if (spawner->making_network)
+        pthread_join(spawner->network_thread, NULL);
+    spawner->making_network = false;
+}
+
+static int prepare(struct spawner *spawner, struct error *err)
+{
+    facts_gather(&spawner->facts);
+    if (spawner->facts.root)
+        begin_first_network(spawner);
     if (cgroup_root_open(&spawner->cgroups, err) < 0)
         return -1;
     facts_set_cgroup(&spawner->facts, spawner->cgroups);
@@ -301,42 +331,6 @@ static int prepare_rest(struct spawner *spawner, struct error *err)
     return spawner->init_binary < 0 ? -1 : 0;
 }
 
-/* The first network namespace takes the kernel as long as all the rest of getting ready: it is made
-   beside that, by a thread that is gone before anything is cloned. */
-struct first_network {
-    pthread_t thread;
-    bool running;
-};
-
-static void *first_network_make(void *pool)
-{
-    netns_pool_fill(pool, 0);
-    return NULL;
-}
-
-static void first_network_begin(struct first_network *first, struct netns_pool *pool)
-{
-    first->running = pthread_create(&first->thread, NULL, first_network_make, pool) == 0;
-}
-
-static void first_network_end(struct first_network *first)
-{
-    if (first->running)
-        pthread_join(first->thread, NULL);
-}
-
-static int prepare(struct spawner *spawner, struct error *err)
-{
-    struct first_network first = {0};
-    facts_gather(&spawner->facts);
-    if (spawner->facts.root) {
-        spawner->netns = netns_pool_new(spawner->config->ready > 0 ? spawner->config->ready : 1);
-        first_network_begin(&first, spawner->netns);
-    }
-    int rc = prepare_rest(spawner, err);
-    first_network_end(&first);
-    return rc;
-}
 /* Until a caller asks for something there is one answer to everything: what went wrong. */
 static void refuse_all(struct spawner *spawner, const struct error *err)
 {
@@ -354,6 +348,7 @@ static void refuse_all(struct spawner *spawner, const struct error *err)
 /* One piece at a time, so that a request never waits for more than that. */
 static bool idle_work(struct spawner *spawner)
 {
+    spawner_await_network(spawner);
     if (groups_idle_work(spawner))
         return true;
     /* What is lent out comes back, so it counts as there. */
