@@ -280,8 +280,8 @@ void command_kill(struct command *command)
     if (lane->group.version != CGROUP_NONE)
         cgroup_usage_read(&lane->group, &command->last);
     int rc = engine_call(session->engine, &request, sizeof request, NULL, &reply, NULL, NULL, &err);
-    if (!by_lane || rc < 0)
-        session->ended = !by_lane;
+    if (!by_lane && rc == 0)
+        session->ended = session->destroyed = true;
 }
 
 /* --- when it is over ----------------------------------------------------------------------------

@@ -169,7 +169,7 @@ int session_destroy(struct session *session, struct error *err)
     struct engine *engine = session->engine;
     const struct spawner_request request = {.type = SPAWNER_DESTROY, .session = session->number};
     struct spawner_reply reply;
-    int rc = session->ended
+    int rc = session->destroyed
                  ? 0
                  : engine_call(engine, &request, sizeof request, NULL, &reply, NULL, NULL, err);
     session_forget(session);

@@ -28,6 +28,7 @@ struct group_list {
 enum session_state {
     SESSION_LIVE,
     SESSION_ENDING, /* killed on request: the reply is owed */
+    SESSION_DEAD,   /* init is gone, its groups stay until the caller has read its bill */
 };
 
 struct spawned {

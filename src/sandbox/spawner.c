@@ -99,6 +99,15 @@ static struct spawned *find_session(struct spawner *spawner, uint32_t number)
     return session;
 }
 
+static void drop_session(struct spawner *spawner, struct spawned *session)
+{
+    struct spawned **at = &spawner->sessions;
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    spawned_release(spawner, session);
+}
+
 static void fill_error(struct spawner_reply *reply, const struct error *err)
 {
     reply->code = err->code;
@@ -207,11 +216,13 @@ static void do_kill(struct spawner *spawner, const struct spawner_request *reque
 static void do_destroy(struct spawner *spawner, const struct spawner_request *request)
 {
     struct spawned *session = find_session(spawner, request->session);
-    if (session) {
+    if (session && session->state != SESSION_DEAD) {
         session->state = SESSION_ENDING;
         kill(session->pid, SIGKILL);
         return; /* the reply follows when it is gone */
     }
+    if (session)
+        drop_session(spawner, session);
     struct spawner_reply reply = {
         .type = SPAWNER_REPLY, .request = SPAWNER_DESTROY, .session = request->session};
     send_reply(spawner, &reply, NULL, 0);
@@ -246,21 +257,23 @@ static bool serve_request(struct spawner *spawner)
 
 static void session_ended(struct spawner *spawner, pid_t pid)
 {
-    struct spawned **at = &spawner->sessions;
-    while (*at && (*at)->pid != pid)
-        at = &(*at)->next;
-    struct spawned *session = *at;
+    struct spawned *session = spawner->sessions;
+    while (session && session->pid != pid)
+        session = session->next;
     if (!session)
         return;
-    *at = session->next;
     struct spawner_reply reply = {
         .type = session->state == SESSION_ENDING ? SPAWNER_REPLY : SPAWNER_ENDED,
         .request = SPAWNER_DESTROY,
         .session = session->number,
     };
+    session->pid = -1; /* somebody else's from now on */
     /* Nobody need wait for the rest: no process is left. */
     send_reply(spawner, &reply, NULL, 0);
-    spawned_release(spawner, session);
+    if (session->state == SESSION_ENDING)
+        drop_session(spawner, session);
+    else
+        session->state = SESSION_DEAD;
 }
 
 static void reap(struct spawner *spawner)
@@ -272,14 +285,15 @@ static void reap(struct spawner *spawner)
 
 static void end_everything(struct spawner *spawner)
 {
-    for (struct spawned *session = spawner->sessions; session; session = session->next)
-        kill(session->pid, SIGKILL);
+    for (struct spawned *session = spawner->sessions; session; session = session->next) {
+        if (session->state != SESSION_DEAD)
+            kill(session->pid, SIGKILL);
+    }
     while (spawner->sessions) {
-        pid_t pid = waitpid(-1, NULL, 0);
-        if (pid < 0 && errno != EINTR)
-            break;
-        if (pid > 0)
-            session_ended(spawner, pid);
+        struct spawned *session = spawner->sessions;
+        while (session->pid > 0 && waitpid(session->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        drop_session(spawner, session);
     }
 }
 

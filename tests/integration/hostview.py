@@ -183,6 +183,12 @@ def box_processes():
     return {pid for pid in pids() if (comm(pid) in names or is_init(pid)) and alive(pid)}
 
 
+def ancestors(pid):
+    while pid > 1:
+        yield pid
+        pid = parent(pid)
+
+
 def files(*directories):
     found = set()
     for directory in directories:
@@ -206,7 +212,14 @@ def snapshot():
     }
 
 
-def more_than(before):
-    """What there is now and was not before, by kind."""
+def more_than(before, program):
+    """What there is now and was not before, by kind, but for what belongs to a live box that is not
+    the program under test: somebody else may be using this machine."""
+    others = {pid for pid in box_processes() if exe(pid).endswith("/box") and exe(pid) != str(program)}
     now = snapshot()
-    return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
+    more = {kind: now[kind] - before[kind] for kind in now}
+    more["processes"] = {pid for pid in more["processes"] if not others & set(ancestors(pid))}
+    # Their names carry the pid of the spawner that made them: box.NAMESPACE.PID.START.NUMBER
+    more["cgroups"] = {path for path in more["cgroups"]
+                       if not others & {int(word) for word in re.findall(r"\.(\d+)", path)}}
+    return {kind: found for kind, found in more.items() if found}

@@ -51,10 +51,10 @@ class Jobs:
         assert not self.failures, f"{len(self.failures)} failed, the first: {self.failures[0]}"
 
 
-def settled(before):
+def settled(box, before):
     """What is left, once it has had a moment to go."""
-    hostview.wait_until(lambda: not hostview.more_than(before), 10 * SLOWNESS, 0.2)
-    return hostview.more_than(before)
+    hostview.wait_until(lambda: not hostview.more_than(before, box.programs.box), 10 * SLOWNESS, 0.2)
+    return hostview.more_than(before, box.programs.box)
 
 
 def kinds(box, directory):
@@ -99,11 +99,11 @@ def test_a_thousand_sandboxes(box):
             run_one(box, options)
 
     Jobs(work, jobs).run()
-    left = settled(before)
+    left = settled(box, before)
     # A box that was killed together with its spawner at the wrong moment is cleared up by the next.
     if left:
         box.run("--", "true").ok()
-        left = settled(before)
+        left = settled(box, before)
     assert not left, left
 
 
@@ -128,7 +128,7 @@ def test_networks(root_box, tmp_path_factory):
         Jobs(work, jobs).run()
         assert hostview.wait_until(lambda: not lab.links() and not lab.tables(), 10 * SLOWNESS), \
             (lab.links(), lab.tables())
-        left = settled(before)
+        left = settled(root_box, before)
         assert not left, left
 
 
@@ -150,5 +150,5 @@ def test_failures_leave_nothing(box):
     for options in attempts:
         assert box.run(*options, "--", "true").returncode in (125, 126, 127), options
     assert box.run("--", "no-such-program").returncode == 127
-    left = settled(before)
+    left = settled(box, before)
     assert not left, left
