@@ -33,6 +33,7 @@ enum {
     POLL_STREAMS,
     POLL_COMMAND = STREAM_MAX,
     POLL_MEMORY,
+    POLL_ENGINE,
     POLL_WATCH,
     POLL_MAX,
 };
@@ -149,6 +150,7 @@ static void fill_polled(const struct capture *capture, struct pollfd *polled)
         polled[i] = pump_wanted(&capture->pumps[i]);
     polled[POLL_COMMAND] = (struct pollfd){.fd = command_fd(command), .events = POLLIN};
     polled[POLL_MEMORY] = (struct pollfd){.fd = command_memory_fd(command), .events = POLLIN};
+    polled[POLL_ENGINE] = (struct pollfd){.fd = command_engine_fd(command), .events = POLLIN};
     polled[POLL_WATCH] = (struct pollfd){.fd = capture->options->watch_fd, .events = POLLIN};
 }
 
@@ -177,6 +179,8 @@ static bool wait_for_end(struct capture *capture)
         }
         if (memory_again || polled[POLL_MEMORY].revents)
             memory_again = command_check_memory(command);
+        if (polled[POLL_ENGINE].revents)
+            command_check_engine(command);
         if (polled[POLL_WATCH].revents && call_watch(capture, command) && !command->killed)
             command_kill(command);
         step_streams(capture, polled);

@@ -239,6 +239,18 @@ int command_fd(const struct command *command)
     return lane_of(command)->sock;
 }
 
+int command_engine_fd(const struct command *command)
+{
+    return command->session->engine->gone ? -1 : command->session->engine->sock;
+}
+
+void command_check_engine(struct command *command)
+{
+    engine_listen(command->session->engine, 0);
+    if (command->session->engine->gone)
+        command_kill(command);
+}
+
 int command_memory_fd(const struct command *command)
 {
     const struct lane *lane = lane_of(command);
@@ -282,6 +294,8 @@ void command_kill(struct command *command)
     int rc = engine_call(session->engine, &request, sizeof request, NULL, &reply, NULL, NULL, &err);
     if (!by_lane && rc == 0)
         session->ended = session->destroyed = true;
+    if (rc < 0) /* then init must do it, by ending */
+        fd_clear(&session->control);
 }
 
 /* --- when it is over ----------------------------------------------------------------------------
@@ -366,6 +380,24 @@ static void take_exit(const struct lane_exited *exited, struct outcome *outcome)
         outcome->signal = WTERMSIG(exited->status);
 }
 
+#define GONE_WAIT_MS 200
+
+/* Nobody said how it ended. If that was init's end or the spawner's, it is a failure of the
+   session; else the launcher was killed from inside, which is the command's own affair. */
+static int explain_gone(const struct command *command, struct outcome *ret,
+                        const struct outcome *outcome, struct error *err)
+{
+    struct session *session = command->session;
+    if (!session->ended)
+        engine_listen(session->engine, GONE_WAIT_MS);
+    if (session->engine->gone)
+        return error_set(err, ERROR_GONE, "the spawner has ended, and the session with it");
+    if (session->ended && !session->destroyed)
+        return error_set(err, ERROR_GONE, "the session ended under the command");
+    *ret = *outcome;
+    return 0;
+}
+
 int command_finish(struct command *command, bool timed_out, struct outcome *ret, struct error *err)
 {
     struct lane *lane = lane_of(command);
@@ -392,8 +424,8 @@ int command_finish(struct command *command, bool timed_out, struct outcome *ret,
         lane_close(lane);
     else
         lane->state = lane_is_empty(lane) ? LANE_IDLE : LANE_LINGERING;
-    if (!told && !command->killed && outcome.cause == CAUSE_SIGNAL && command->session->ended)
-        return error_set(err, ERROR_GONE, "the session ended under the command");
+    if (!told && outcome.cause == CAUSE_SIGNAL && !timed_out)
+        return explain_gone(command, ret, &outcome, err);
     *ret = outcome;
     return 0;
 }

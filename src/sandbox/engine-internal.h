@@ -38,6 +38,7 @@ struct session {
 
 struct engine {
     int sock;
+    bool gone; /* the spawner is */
     pid_t pid;
     unsigned char
         request[sizeof(struct spawner_request) + SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
@@ -47,6 +48,8 @@ struct engine {
 /* Sends a request (with an encoded spec behind it, for SPAWNER_CREATE) and waits for its reply. */
 int engine_call(struct engine *engine, const void *request, size_t size, const int *pass_fd,
                 struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err);
+/* Takes in what the spawner has said unasked, waiting for it at most so long. */
+void engine_listen(struct engine *engine, int timeout_ms);
 /* Takes over the descriptors a reply brought. */
 void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
                    size_t count);

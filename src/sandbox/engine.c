@@ -3,6 +3,7 @@
 #include "sandbox/engine.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -68,6 +69,19 @@ static void mark_ended(struct engine *engine, uint32_t number)
     }
 }
 
+void engine_listen(struct engine *engine, int timeout_ms)
+{
+    struct spawner_reply reply;
+    struct pollfd polled = {.fd = engine->sock, .events = POLLIN};
+    if (engine->gone || poll(&polled, 1, timeout_ms) <= 0)
+        return;
+    ssize_t n = fd_receive(engine->sock, &reply, sizeof reply, NULL, NULL, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && n != -EAGAIN))
+        engine->gone = true;
+    else if (n >= (ssize_t)offsetof(struct spawner_reply, message) && reply.type == SPAWNER_ENDED)
+        mark_ended(engine, reply.session);
+}
+
 int engine_call(struct engine *engine, const void *request, size_t size, const int *pass_fd,
                 struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err)
 {
@@ -80,8 +94,10 @@ int engine_call(struct engine *engine, const void *request, size_t size, const i
         size_t count = room;
         *ret = (struct spawner_reply){0};
         n = fd_receive(engine->sock, ret, sizeof *ret, ret_fds, &count, 0);
-        if (n <= 0)
+        if (n <= 0) {
+            engine->gone = true;
             return error_set(err, ERROR_GONE, "the spawner has ended");
+        }
         if ((size_t)n < offsetof(struct spawner_reply, message))
             return error_set(err, ERROR_PROTOCOL, "malformed reply of the spawner");
         if (ret->type == SPAWNER_ENDED) {

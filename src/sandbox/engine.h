@@ -122,6 +122,10 @@ int command_start(struct session *session, const struct command_request *request
                   struct command *ret, struct error *err);
 /* Readable when the command has ended. */
 int command_fd(const struct command *command);
+/* Readable when something happened to the session or the spawner: command_check_engine() takes it
+   in, and ends the command if there is nobody left to end it later. */
+int command_engine_fd(const struct command *command);
+void command_check_engine(struct command *command);
 /* Readable when memory may have run out (call command_check_memory() then), or -1. */
 int command_memory_fd(const struct command *command);
 /* If the kernel killed a process of the command for memory, ends the rest of its tree too. True: to

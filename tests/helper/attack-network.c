@@ -24,13 +24,20 @@ static int make_address(const char *host, const char *port, struct sockaddr_stor
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(port))};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
                               .sin6_port = htons((unsigned short)atoi(port))};
+    char plain[INET6_ADDRSTRLEN + IF_NAMESIZE];
+    snprintf(plain, sizeof plain, "%s", host);
+    char *scope = strchr(plain, '%');
+    if (scope) {
+        *scope = '\0';
+        v6.sin6_scope_id = if_nametoindex(scope + 1);
+    }
     memset(ret, 0, sizeof *ret);
-    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+    if (inet_pton(AF_INET, plain, &v4.sin_addr) == 1) {
         memcpy(ret, &v4, sizeof v4);
         *ret_size = sizeof v4;
         return 0;
     }
-    if (inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
+    if (inet_pton(AF_INET6, plain, &v6.sin6_addr) != 1)
         return -1;
     memcpy(ret, &v6, sizeof v6);
     *ret_size = sizeof v6;

@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,6 +126,81 @@ static int attack_fill_memfd(int argc, char **argv)
     return n < 0;
 }
 
+/* What is full takes no more: as many bytes as it will have without waiting. */
+static size_t stuff(int fd)
+{
+    size_t total = 0;
+    ssize_t n;
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while ((n = write(fd, chunk, 65536)) > 0)
+        total += (size_t)n;
+    return total;
+}
+
+static long hold_sysv(void)
+{
+    int id = shmget(IPC_PRIVATE, CHUNK, IPC_CREAT | 0600);
+    char *at = id < 0 ? (char *)-1 : shmat(id, NULL, 0);
+    if (at == (char *)-1)
+        return -1;
+    memset(at, 'x', CHUNK);
+    shmdt(at);
+    return CHUNK;
+}
+
+static long hold_sockets(void)
+{
+    int pair[2];
+    return socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 ? -1 : (long)stuff(pair[0]);
+}
+
+static long hold_pipes(void)
+{
+    int ends[2];
+    return pipe(ends) < 0 ? -1 : (long)stuff(ends[1]);
+}
+
+static long hold_queues(void)
+{
+    static int id = -1;
+    struct {
+        long type;
+        char text[4096];
+    } message = {.type = 1};
+    if (id < 0 || msgsnd(id, &message, sizeof message.text, IPC_NOWAIT) < 0)
+        id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+    return id < 0 ? -1 : (long)sizeof message.text;
+}
+
+/* Memory that is the kernel's, kept for the one who asked: nothing of it shows in a process's size.
+ */
+static int attack_fill_kernel(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        long (*hold)(void);
+    } kinds[] = {{"sysv", hold_sysv},
+                 {"sockets", hold_sockets},
+                 {"pipes", hold_pipes},
+                 {"queues", hold_queues}};
+    unsigned long long most = argc > 1 ? strtoull(argv[1], NULL, 10) : 1ULL << 30;
+    unsigned long long held = 0;
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    for (size_t i = 0; argc > 0 && i < sizeof kinds / sizeof kinds[0]; i++) {
+        long n = 0;
+        if (strcmp(argv[0], kinds[i].name) != 0)
+            continue;
+        while (held < most && (n = kinds[i].hold()) > 0)
+            held += (unsigned long long)n;
+        result_detail(n, "held", "bytes=%llu", held);
+        return n < 0;
+    }
+    broken("fill-kernel KIND");
+}
+
 static int attack_fill_inodes(int argc, char **argv)
 {
     int most = argc > 1 ? atoi(argv[1]) : 10000000;
@@ -191,6 +270,7 @@ const struct attack attacks_resource[] = {
     {"memory-bomb", attack_memory_bomb, "[tree]"},
     {"fill", attack_fill, "FILE [BYTES]"},
     {"fill-memfd", attack_fill_memfd, "[BYTES]"},
+    {"fill-kernel", attack_fill_kernel, "sysv|sockets|pipes|queues [BYTES]"},
     {"fill-inodes", attack_fill_inodes, "DIRECTORY [COUNT]"},
     {"open-files", attack_open_files, ""},
     {"output", attack_output, "[BYTES]"},

@@ -341,8 +341,7 @@ def test_26_generated_etc(box):
     """Of /etc only what is made, and what the plan names; /etc/ssl/private stays closed."""
     listed = set(box.run("--", "ls", "-A", "/etc").ok().out.split())
     made = {"passwd", "group", "hosts", "hostname", "nsswitch.conf"}
-    taken = {"alternatives", "ca-certificates", "ld.so.cache", "localtime", "mime.types", "pki", "protocols",
-             "services", "ssl", "fonts"}
+    taken = {"alternatives", "ld.so.cache", "localtime", "pki", "protocols", "services", "ssl", "fonts"}
     java = {name for name in listed if name.startswith("java-")}
     assert made <= listed and listed <= made | taken | java, listed
     assert box.run("--", "ls", "/etc/ssl/private").returncode != 0

@@ -121,6 +121,31 @@ def test_29_other_sessions(netbox):
                     netbox.lab.inside(place, "ip", "route", "del", f"{address}/32")
 
 
+def test_29_link_local_address_of_the_host(netbox):
+    """IPv6 needs no configuration: the host's end of the link may have an address by itself."""
+    script = ("import socket; s = socket.socket(socket.AF_INET6); s.bind(('::', 7001)); s.listen(); "
+              "print('READY', flush=True); s.accept(); print('REACHED', flush=True)")
+    command = ["nsenter", f"--net=/run/netns/{netbox.lab.host}", "/usr/bin/python3", "-c", script]
+    inside = 'echo READY; while read a; do /attack/attack connect tcp "$a%eth0" 7001 tcp "$a" 7001; done'
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server, \
+            netbox.start(*ON, *netbox.with_helper, "-i", "--", "sh", "-c", inside, stdin=subprocess.PIPE) as live:
+        try:
+            assert server.stdout.readline() == b"READY\n"
+            live.wait_output()
+            pid = live.tree()["init"]
+            out = netbox.lab.inside(netbox.lab.host, "ip", "-o", "-6", "address")
+            addresses = re.findall(r"inet6 ([0-9a-f:]+)/", out) + ["ff02::1", "ff02::2", "fe80::1"]
+            own = netbox.lab.inside(netbox.lab.host, "nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-o", "-6", "address")
+            result_out, _ = live.process.communicate("".join(f"{a}\n" for a in addresses).encode(), 120)
+            tries = re.findall(r"RESULT (\S+) (\S+)", result_out.decode())
+            assert len(tries) == 2 * len(addresses), result_out
+            # ::1 is the session's own loopback, where nobody listens.
+            assert all(status != "OK" for _, status in tries), f"{tries} {own}"
+        finally:
+            server.kill()
+        assert b"REACHED" not in server.stdout.read()
+
+
 def test_29_two_sessions_at_once(netbox):
     """Both get out, side by side."""
     with netbox.start_attack("hold", options=ON) as first:

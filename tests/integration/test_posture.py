@@ -161,6 +161,8 @@ def test_limits(live):
     expected = {
         "Max core file size": (1, 1),  # no file, and no handler that cores are piped to
         "Max open files": tightest("Max open files", 4096, 65536),
+        "Max pending signals": tightest("Max pending signals", 1024, 1024),
+        "Max msgqueue size": tightest("Max msgqueue size", 819200, 819200),
     }
     limited = live.box.root or hostview.cgroup_of(live.processes["init"]) != hostview.cgroup_of(live.pid)
     if not limited:
@@ -218,9 +220,8 @@ def expected_mounts(box):
     for name in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
         if Path(name).is_dir() and not Path(name).is_symlink():
             wanted[name] = ("bind", fresh | {"ro"})
-    etc = ["alternatives", "ca-certificates", "ld.so.cache", "localtime", "mime.types", "pki",
-           "protocols", "services", "ssl", "fonts"]
-    etc += [path.name for path in Path("/etc").glob("java-*")]
+    etc = ["alternatives", "fonts", "ld.so.cache", "localtime", "pki", "protocols", "services", "ssl"]
+    etc += [f"java-{version}-openjdk" for version in (11, 17, 21, 25)]
     for name in etc:
         if Path("/etc", name).exists():
             wanted[f"/etc/{name}"] = ("bind", fresh | {"ro"})

@@ -155,6 +155,15 @@ def test_32_memory_files_are_charged(box, place):
     assert result.returncode == 137
 
 
+@pytest.mark.parametrize("kind", ["sysv", "sockets", "pipes", "queues"])
+def test_32_memory_of_the_kernel_is_charged(box, kind):
+    """Buffers of sockets and pipes, System V segments and queues: charged, or bounded by themselves."""
+    box.need_limits()
+    result = box.attack("fill-kernel", kind, str(512 * MIB), options=["--json", "--memory", "64M"])
+    if result.json["cause"] != "oom":
+        assert count_of(result, "held", "bytes") < 64 * MIB, result
+
+
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm", "/home/box", "/workspace"])
 def test_32_memory_files_are_bounded(box, place):
     """Each place has a size and a number of files of its own."""
@@ -175,7 +184,7 @@ def test_32_the_rest_cannot_be_filled(box):
         assert result.status("open") in ("EROFS", "EACCES", "ENOENT"), f"{place}: {result}"
 
 
-@pytest.mark.parametrize("place", ["/x", "/usr/x", "/usr/lib/x", "/etc/x", "/var/x"])
+@pytest.mark.parametrize("place", ["/x", "/usr/x", "/usr/local/lib/x", "/etc/x", "/var/x"])
 def test_32_writable_root_is_bounded(box, place):
     """--writable is as large as --tmp-size says, and memory like everything else in memory."""
     result = box.attack("fill", place, options=["--json", "--writable", "--tmp-size", "4M"])
