@@ -7,7 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define WORD_MAX 64
+#define WORD_MAX   64
+#define PREFIX_MIN 4
 
 /* A decimal number in thousandths (what is behind the third digit is dropped); moves *at past it.
  */
@@ -155,6 +156,9 @@ const char *nearest_word(const char *word, const char *const *candidates, size_t
     size_t best_distance = length / 3 + 2 < length ? length / 3 + 2 : length;
     for (size_t i = 0; i < count; i++) {
         size_t distance = edit_distance(word, candidates[i]);
+        /* The beginning of a word is as good as a slip in it. */
+        if (length >= PREFIX_MIN && strncmp(word, candidates[i], length) == 0)
+            distance = 1;
         if (distance < best_distance) {
             best = candidates[i];
             best_distance = distance;

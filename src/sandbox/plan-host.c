@@ -62,11 +62,6 @@ static void add_programs(struct plan *plan, const struct sandbox_spec *spec,
         cleanup_free char *target = xstrndup(item, (size_t)(equals - item));
         add_link(plan, target, equals + 1);
     }
-    for (size_t i = 0; i < spec->ro_paths.count; i++)
-        plan_add(plan, (struct step){.kind = STEP_BIND,
-                                     .target = spec->ro_paths.items[i],
-                                     .source = spec->ro_paths.items[i],
-                                     .checked = true});
 }
 
 static void add_etc(struct plan *plan, const struct sandbox_spec *spec, const struct facts *facts)

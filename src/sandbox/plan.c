@@ -258,34 +258,37 @@ static int plan_workspace(struct plan *plan, const struct sandbox_spec *spec,
     return 0;
 }
 
-static int compare_mounts(const void *a, const void *b)
+static int compare_steps(const void *a, const void *b)
 {
-    const struct spec_mount *const *x = a;
-    const struct spec_mount *const *y = b;
-    return strcmp((*x)->target, (*y)->target);
+    const struct step *x = a;
+    const struct step *y = b;
+    return strcmp(x->target, y->target);
 }
 
-/* Parents before what lies inside them, whatever order they were given in. */
+/* The caller's mounts and read-only paths: parents before what lies inside them, whatever order
+   they were given in. */
 static int plan_mounts(struct plan *plan, const struct sandbox_spec *spec,
                        const struct mount_policy *policy, struct error *err)
 {
-    const struct spec_mount *order[SPEC_MOUNTS_MAX] = {NULL};
-    for (size_t i = 0; i < spec->mount_count; i++)
-        order[i] = &spec->mounts[i];
-    qsort(order, spec->mount_count, sizeof order[0], compare_mounts);
-    for (size_t i = 0; i < spec->mount_count; i++) {
-        if (mount_policy_check(policy, order[i]->source, err) < 0)
-            return -1;
-        plan_add(plan, (struct step){.kind = STEP_BIND,
-                                     .target = order[i]->target,
-                                     .source = order[i]->source,
-                                     .writable = order[i]->writable,
+    struct step order[SPEC_MOUNTS_MAX + SPEC_PATHS_MAX] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < spec->mount_count; i++, count++)
+        order[count] = (struct step){.kind = STEP_BIND,
+                                     .target = spec->mounts[i].target,
+                                     .source = spec->mounts[i].source,
+                                     .writable = spec->mounts[i].writable,
                                      .checked = true,
-                                     .owned = true});
-    }
-    for (size_t i = 0; i < spec->ro_paths.count; i++) {
-        if (mount_policy_check(policy, spec->ro_paths.items[i], err) < 0)
+                                     .owned = true};
+    for (size_t i = 0; i < spec->ro_paths.count; i++, count++)
+        order[count] = (struct step){.kind = STEP_BIND,
+                                     .target = spec->ro_paths.items[i],
+                                     .source = spec->ro_paths.items[i],
+                                     .checked = true};
+    qsort(order, count, sizeof order[0], compare_steps);
+    for (size_t i = 0; i < count; i++) {
+        if (mount_policy_check(policy, order[i].source, err) < 0)
             return -1;
+        plan_add(plan, order[i]);
     }
     return 0;
 }
