@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #define WORD_MAX   64
-#define PREFIX_MIN 4
+#define PREFIX_MIN 3
 
 /* A decimal number in thousandths (what is behind the third digit is dropped); moves *at past it.
  */
