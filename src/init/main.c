@@ -227,8 +227,13 @@ static void serve(int children)
         size_t count = listener_count;
         for (size_t i = 0; i < count; i++)
             polled[POLL_LISTENERS + i] = (struct pollfd){.fd = listeners[i].fd, .events = POLLIN};
-        if (poll(polled, POLL_LISTENERS + count, -1) < 0)
+        if (poll(polled, POLL_LISTENERS + count, -1) < 0) {
+            /* Anything else is for good, such as a limit that a command has put on us: the session
+             * ends. */
+            if (errno != EINTR)
+                return;
             continue;
+        }
         if (polled[POLL_CHILDREN].revents) {
             struct signalfd_siginfo info;
             if (read(children, &info, sizeof info) < 0 && errno != EAGAIN)

@@ -131,14 +131,15 @@ static bool call_watch(const struct capture *capture, struct command *command)
     return capture->options->on_watch(command, capture->options->data);
 }
 
-/* The output of a terminal has no pipe whose end the command would notice: it hangs up instead. */
+/* A terminal has no pipe whose end the command would notice: when ours ends, either way, its own hangs up. */
 static void step_streams(struct capture *capture, const struct pollfd *polled)
 {
     for (int i = 0; i < STREAM_MAX; i++) {
         if (!polled[i].revents)
             continue;
         pump_step(&capture->pumps[i]);
-        if (i == STREAM_OUTPUT && capture->pumps[i].errnum && capture->command->terminal >= 0)
+        bool over = i == STREAM_INPUT ? pump_done(&capture->pumps[i]) : capture->pumps[i].errnum;
+        if (over && capture->command->terminal >= 0)
             command_signal(capture->command, SIGHUP);
     }
 }

@@ -365,7 +365,10 @@ static void take_usage(const struct command *command, const struct cgroup_usage 
     if (usage->has_cpu && usage->cpu_us - command->before.cpu_us > outcome->cpu_us)
         outcome->cpu_us = usage->cpu_us - command->before.cpu_us;
     if (usage->has_peak) {
-        outcome->peak_bytes = usage->peak_bytes;
+        /* The kernel charges a lane in batches before the session's limit is asked. */
+        outcome->peak_bytes = usage->peak_bytes < command->session->memory_bytes
+                                  ? usage->peak_bytes
+                                  : command->session->memory_bytes;
         outcome->peak_of_tree = true;
     }
 }

@@ -27,10 +27,11 @@ struct session {
     uint32_t requests;
     struct denied_page *denied;
     bool single;
-    bool ready;     /* init has said so */
-    bool failed;    /* it could not be built */
-    bool ended;     /* init is gone */
-    bool destroyed; /* and the spawner has been told that nobody needs the rest */
+    uint64_t memory_bytes; /* its limit */
+    bool ready;            /* init has said so */
+    bool failed;           /* it could not be built */
+    bool ended;            /* init is gone */
+    bool destroyed;        /* and the spawner has been told that nobody needs the rest */
     char *notes;
     struct strings bounded; /* places with a limit of their own, to look at when a command failed */
     struct lane lanes[LANE_MAX];

@@ -2,6 +2,7 @@
 /* Sessions from the caller's side: made, given lanes, asked for files, ended. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -49,6 +50,25 @@ static struct denied_page *map_denied(int fd)
         return NULL;
     void *page = mmap(NULL, sizeof(struct denied_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
+}
+
+#define INIT_TIMEOUT_MS 10000
+
+/* An answer of init's. It is the sandbox's process, and may have been made deaf: then the session
+ * is lost. */
+static ssize_t receive_answer(struct session *session, void *data, size_t size, int *ret_fd,
+                              size_t *fd_count)
+{
+    struct pollfd polled = {.fd = session->control, .events = POLLIN};
+    int ready;
+    do {
+        ready = poll(&polled, 1, INIT_TIMEOUT_MS);
+    } while (ready < 0 && errno == EINTR);
+    if (ready <= 0) {
+        fd_clear(&session->control);
+        return -ETIMEDOUT;
+    }
+    return fd_receive(session->control, data, size, ret_fd, fd_count, 0);
 }
 
 static int explain_failed(const struct init_failed *failed, struct error *err)
@@ -127,6 +147,7 @@ int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct
     session->number = reply.session;
     session->host_pid = reply.host_pid;
     session->single = spec->single;
+    session->memory_bytes = spec->memory_bytes;
     session->control = fds[0];
     session->next = engine->sessions;
     engine->sessions = session;
@@ -226,7 +247,7 @@ static int open_lane(struct session *session, int index, struct error *err)
     for (size_t i = 0; i <= entries; i++)
         fd_clear(&fds[i]);
     if (n > 0)
-        n = fd_receive(session->control, &message, sizeof message, NULL, NULL, 0);
+        n = receive_answer(session, &message, sizeof message, NULL, NULL);
     if (n != sizeof message || message.type != INIT_LANE || message.errnum) {
         cgroup_lane_fds_close(&lane->group);
         fd_clear(&pair[0]);
@@ -277,7 +298,7 @@ static int ask_init(struct session *session, uint32_t type, const char *path, ui
                                       .path_size = (uint32_t)length};
     memcpy(message.path, path, length);
     if (fd_send(session->control, &message, sizeof message.head + length, NULL, 0) < 0 ||
-        fd_receive(session->control, reply, size, ret_fd, &count, 0) != (ssize_t)size)
+        receive_answer(session, reply, size, ret_fd, &count) != (ssize_t)size)
         return error_set(err, ERROR_GONE, "the session has ended");
     return (int)count;
 }
