@@ -409,3 +409,18 @@ def no_stray_processes(programs):
         except ProcessLookupError:
             pass
     assert left, f"left behind: {found} ({helper})"
+
+
+# What the command line makes of its options, and what compilers print, does not depend on the kernel: an emulated
+# machine need not spend its minutes on it. What touches mounts, quotas and identities does.
+KERNEL_WORDS = ("mount", "writable", "quota", "owner", "nested", "submount", "blocked", "concurrent")
+
+
+def pytest_collection_modifyitems(items):
+    if not VM:
+        return
+    skip = pytest.mark.skip(reason="does not depend on the kernel: run outside the VM")
+    for item in items:
+        module = item.module.__name__
+        if module == "test_toolchains" or (module == "test_run" and not any(word in item.name for word in KERNEL_WORDS)):
+            item.add_marker(skip)
