@@ -124,7 +124,7 @@ def test_02_workdir_by_descriptor(box):
     standard input, or any other descriptor, is a directory of the host."""
     etc = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for number in range(20):
+        for number in range(8 if VM else 20):
             for options in ([], ["-i"]):
                 directory = f"/proc/self/fd/{number}"
                 result = box.run(*options, "--workdir", directory, "--", "/bin/pwd", stdin=etc, pass_fds=[etc])
@@ -143,11 +143,12 @@ def test_02_workdir_through_a_magic_link(box, path):
 def test_02_workdir_through_a_link_to_one(box):
     """The same behind a link, in a directory that the attacker owns."""
     directory = box.directory()
-    for number in range(12):
+    numbers = range(4 if VM else 12)
+    for number in numbers:
         os.symlink(f"/proc/self/fd/{number}", directory / f"fd{number}")
     os.symlink("/proc/1/root", directory / "root")
     os.symlink("/usr/lib", directory / "honest")
-    for name in [f"fd{number}" for number in range(12)] + ["root"]:
+    for name in [f"fd{number}" for number in numbers] + ["root"]:
         workdir_leads_inside(box, "--mount", f"{directory}:/workspace", "--workdir", f"/workspace/{name}")
     honest = box.run("--mount", f"{directory}:/workspace", "--workdir", "/workspace/honest", "--", "/bin/pwd").ok()
     assert honest.out == "/usr/lib\n"

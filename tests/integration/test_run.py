@@ -533,11 +533,10 @@ def test_blocked_sources(box, path):
     sources = [path, f"{directory}/link", f"{directory}/link-to-link", f"{directory}/relative", f"{directory}/link/."]
     if not Path(path).exists():
         pytest.skip(f"{path} does not exist here")
-    for source in sources:
-        for mode in ("ro", "rw"):
-            for target in ("/workspace", "/data"):
-                result = box.run("--mount", f"{source}:{target}:{mode}", "--", "true").failed()
-                assert "may not be mounted" in result.err, result
+    for source in sources[:2] if VM else sources:
+        for mount in (f"{source}:/workspace:ro", f"{source}:/data"):
+            result = box.run("--mount", mount, "--", "true").failed()
+            assert "may not be mounted" in result.err, result
         box.run("--ro-path", source, "--", "true").failed()
     box.run("--mount", f"{directory}:/workspace", "--mount", f"{path}:/data", "--", "true").failed()
 
