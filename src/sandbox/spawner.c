@@ -405,9 +405,10 @@ static void drop_stdio(void)
 static void shed_inherited(void)
 {
     char text[16];
-    const struct sigaction by_default = {.sa_handler = SIG_DFL};
+    /* All zeroes is the default. Not by sigaction(), which keeps two of the numbers to itself. */
+    static const unsigned char by_default[64];
     for (int number = 1; number < NSIG; number++)
-        sigaction(number, &by_default, NULL);
+        syscall(SYS_rt_sigaction, number, by_default, NULL, (NSIG - 1) / 8);
     if (fd_read_file(AT_FDCWD, "/proc/self/oom_score_adj", text, sizeof text) > 0 && text[0] == '-')
         fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "0");
 }
