@@ -42,9 +42,6 @@ bool session_failed(const struct session *session);
 int session_destroy(struct session *session, struct error *err);
 /* init's process id on the host, for people and tests. */
 pid_t session_host_pid(const struct session *session);
-/* What holds the session's limits; CGROUP_NONE: rlimits only. To be asked before its first command.
- */
-enum cgroup_version session_cgroup(const struct session *session);
 /* What it has less than the default promise, a sentence a line; "" if nothing. */
 const char *session_notes(const struct session *session);
 

@@ -218,11 +218,6 @@ pid_t session_host_pid(const struct session *session)
     return session->host_pid;
 }
 
-enum cgroup_version session_cgroup(const struct session *session)
-{
-    return session->lanes[0].group.version;
-}
-
 /* The lane's groups come from the spawner, its launcher from init, which is handed the way into
  * them. */
 static int open_lane(struct session *session, int index, struct error *err)

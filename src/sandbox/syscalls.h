@@ -27,8 +27,3 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
 {
     return (int)syscall(SYS_close_range, first, last, flags);
 }
-
-static inline int sys_pidfd_open(int pid)
-{
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-}

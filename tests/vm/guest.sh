@@ -97,10 +97,14 @@ as_user() {
 # Unit tests that want the controllers of cgroup v2, which the machine outside may not have,
 # by each way to a group of one's own: root's, a delegated group, a scope.
 unit_tests() {
-    local program=$BOX_BUILD/tests/test-cgroup
-    if [[ ! -x $program ]]; then return; fi
-    if [[ $boot == plain ]]; then "$program" </dev/null || return; fi
-    as_user "$program"
+    local name program
+    export BOX_INIT=$BOX_BUILD/box-init
+    for name in cgroup engine; do
+        program=$BOX_BUILD/tests/test-$name
+        if [[ ! -x $program ]]; then continue; fi
+        if [[ $boot == plain ]]; then "$program" </dev/null || return; fi
+        as_user env BOX_INIT="$BOX_INIT" "$program" || return
+    done
 }
 
 cd "$repo"
