@@ -37,16 +37,18 @@ struct error {
         .code = ERROR_NONE \
     }
 
-/* Each of these is -1, so that a failing function can end in `return error_set(err, …)`. `err` may be NULL.
+/* Each of these is -1, so that a failing function can end in `return error_set(err, …)`. `err` may
+   be NULL.
 
    error_set    code and sentence
    error_errno  ERROR_SYSTEM, a sentence, and the text of `errnum` behind it
    error_wrap   puts "context: " in front of the message that is there
    error_hint   says what to do about it: a command where there is one */
-#define error_set(err, code, ...)     (error_fill((err), (code), __VA_ARGS__), error_failed())
-#define error_errno(err, errnum, ...) (error_fill_errno((err), (errnum), __VA_ARGS__), error_failed())
-#define error_wrap(err, ...)          (error_fill_context((err), __VA_ARGS__), error_failed())
-#define error_hint(err, ...)          (error_fill_hint((err), __VA_ARGS__), error_failed())
+#define error_set(err, code, ...) (error_fill((err), (code), __VA_ARGS__), error_failed())
+#define error_errno(err, errnum, ...) \
+    (error_fill_errno((err), (errnum), __VA_ARGS__), error_failed())
+#define error_wrap(err, ...) (error_fill_context((err), __VA_ARGS__), error_failed())
+#define error_hint(err, ...) (error_fill_hint((err), __VA_ARGS__), error_failed())
 
 /* In the open, so that compilers and analysers see that it can be nothing else. */
 static inline int error_failed(void)

@@ -131,7 +131,8 @@ static bool call_watch(const struct capture *capture, struct command *command)
     return capture->options->on_watch(command, capture->options->data);
 }
 
-/* A terminal has no pipe whose end the command would notice: when ours ends, either way, its own hangs up. */
+/* A terminal has no pipe whose end the command would notice: when ours ends, either way, its own
+ * hangs up. */
 static void step_streams(struct capture *capture, const struct pollfd *polled)
 {
     for (int i = 0; i < STREAM_MAX; i++) {
