@@ -927,7 +927,7 @@ static void test_v2_delegated(void **state)
     char own[PATH_MAX];
     char path[PATH_MAX + 64];
     char found[NAME_MAX];
-    size_t top;
+    size_t top = 0;
     if (geteuid() != 0 || cgroup_v2_own(own, &top) < 0)
         skip_because("no group can be made on cgroup2");
     snprintf(own + top, sizeof own - top, "/cg-test-%d", (int)getpid());
