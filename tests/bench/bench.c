@@ -102,7 +102,7 @@ static void row_cold(void)
 {
     struct session *session;
     struct error err = ERROR_INIT;
-    if (session_create(engine, &spec, &session, &err) < 0)
+    if (session_begin(engine, &spec, &session, &err) < 0)
         fail("create", &err);
     run_in(session);
     if (session_destroy(session, &err) < 0)
@@ -146,9 +146,9 @@ static struct row rows[ROW_MAX] = {
     [ROW_WARM] = {"the same in a live sandbox", row_warm, "<= 1.25", ROW_BARE, 1, true, {0}},
     [ROW_COLD] = {"create + the same + delete", row_cold, "<= 3.2", ROW_BARE, 1, true, {0}},
     [ROW_BOX] = {"box run -- true", row_box, "", ROW_BOX, 4, true, {0}},
-    [ROW_BWRAP] = {"bwrap … true", row_bwrap, "> 1", ROW_BOX, 4, false, {0}},
-    [ROW_NSJAIL] = {"nsjail … true", row_nsjail, "> 1", ROW_BOX, 4, false, {0}},
-    [ROW_RUNC] = {"runc run … true", row_runc, "> 1", ROW_BOX, 20, false, {0}},
+    [ROW_BWRAP] = {"bwrap ... true", row_bwrap, "> 1", ROW_BOX, 4, false, {0}},
+    [ROW_NSJAIL] = {"nsjail ... true", row_nsjail, "> 1", ROW_BOX, 4, false, {0}},
+    [ROW_RUNC] = {"runc run ... true", row_runc, "> 1", ROW_BOX, 20, false, {0}},
 };
 
 static void measure(int rounds)

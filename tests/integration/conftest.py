@@ -66,6 +66,12 @@ class Result:
             pytest.fail(f"not one JSON object: {self}")
 
     @property
+    def cause(self):
+        """Why the command ended, of a result in JSON."""
+        assert "cause" in self.json, f"no result: {self}"
+        return self.json["cause"]
+
+    @property
     def tries(self):
         """The helper's lines: {label: (status, detail)}, from plain output or from JSON's."""
         text = self.out

@@ -64,7 +64,7 @@ def test_30_processes_are_capped(box):
     result = box.attack("fork-count", options=["--json", "--pids", "32"])
     assert result.status("fork") == "EAGAIN"
     assert 20 <= count_of(result, "fork") <= 32
-    assert result.json["cause"] == "pids_limit"
+    assert result.cause == "pids_limit"
     assert result.returncode == result.json["exit_code"] == 1
 
 
@@ -82,7 +82,7 @@ def test_30_threads_count_too(box):
               "import os; os._exit(4)\n")
     result = box.run("--json", "--pids", "24", "--", "python3", "-c", script)
     assert 10 <= int(result.json["stdout"]) <= 24, result
-    assert result.json["cause"] == "pids_limit"
+    assert result.cause == "pids_limit"
 
 
 def test_30_default_cap(box):
@@ -98,7 +98,7 @@ def test_30_fork_bomb(box):
     with Neighbour(box):
         result = box.attack("fork-bomb", options=options)
     assert result.returncode == 124
-    assert result.json["cause"] in ("timeout", "pids_limit")
+    assert result.cause in ("timeout", "pids_limit")
     assert result.json["status"] == "timed_out"
     left = [pid for pid in hostview.pids() if hostview.cmdline(pid)[:2] == ["/attack/attack", "fork-bomb"]]
     assert not left, f"{len(left)} are left"
@@ -114,7 +114,7 @@ def test_31_memory_bomb(box):
         for _ in range(3):
             result = box.attack("memory-bomb", options=["--json", "--memory", "64M"])
             assert result.returncode == 137, result
-            assert result.json["cause"] == "oom"
+            assert result.cause == "oom"
             assert result.json["peak_memory_bytes"] <= 64 * MIB
             assert result.json["peak_memory_bytes"] > 32 * MIB
 
@@ -123,7 +123,7 @@ def test_31_memory_bomb_in_a_child(box):
     """One child is over the limit: the whole tree of the command goes, not one process of it."""
     box.need_limits()
     result = box.attack("memory-bomb", "tree", options=["--json", "--memory", "64M", "--timeout", "30"])
-    assert result.json["cause"] == "oom", result
+    assert result.cause == "oom", result
     assert result.json["status"] == "completed"
     assert result.elapsed < 20 * SLOWNESS
 
@@ -151,7 +151,7 @@ def test_32_memory_files_are_charged(box, place):
     box.need_limits()
     attack = ["fill-memfd"] if place == "memfd" else ["fill", place]
     result = box.attack(*attack, options=["--json", "--memory", "48M", "--tmp-size", "1G"])
-    assert result.json["cause"] == "oom", result
+    assert result.cause == "oom", result
     assert result.returncode == 137
 
 
@@ -160,7 +160,7 @@ def test_32_memory_of_the_kernel_is_charged(box, kind):
     """Buffers of sockets and pipes, System V segments and queues: charged, or bounded by themselves."""
     box.need_limits()
     result = box.attack("fill-kernel", kind, str(512 * MIB), options=["--json", "--memory", "64M"])
-    if result.json["cause"] != "oom":
+    if result.cause != "oom":
         assert count_of(result, "held", "bytes") < 64 * MIB, result
 
 
@@ -170,11 +170,11 @@ def test_32_memory_files_are_bounded(box, place):
     result = box.attack("fill", f"{place}/x", options=["--json", "--tmp-size", "4M"])
     assert result.status("write") == "ENOSPC"
     assert count_of(result, "write", "bytes") <= 4 * MIB
-    assert result.json["cause"] == "disk_quota"
+    assert result.cause == "disk_quota"
     result = box.attack("fill-inodes", place, "100000", options=["--json"])
     assert result.status("create") == "ENOSPC"
     assert count_of(result, "create") < 70000
-    assert result.json["cause"] == "disk_quota"
+    assert result.cause == "disk_quota"
 
 
 def test_32_the_rest_cannot_be_filled(box):
@@ -192,7 +192,7 @@ def test_32_writable_root_is_bounded(box, place):
         pytest.skip(f"{place}: directories of the host's root stay root's for an ordinary user")
     assert result.status("write") == "ENOSPC", result
     assert count_of(result, "write", "bytes") <= 4 * MIB
-    assert result.json["cause"] == "disk_quota"
+    assert result.cause == "disk_quota"
 
 
 # --- 33: the workspace --------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_33_workspace_by_bytes(root_box):
     result = root_box.attack("fill", "/workspace/x", options=["--json", "--workspace-quota", "16M"])
     assert result.status("write") in ("ENOSPC", "EDQUOT")
     assert 12 * MIB <= count_of(result, "write", "bytes") <= 17 * MIB
-    assert result.json["cause"] == "disk_quota"
+    assert result.cause == "disk_quota"
     assert shutil.disk_usage("/var/tmp").used - before < 200 * MIB
     # Full is not broken: what was written can be read, and deleting makes room.
     script = ("head -c 100000000 /dev/zero > /workspace/a 2>/dev/null; ls /workspace/a && rm /workspace/a && "
@@ -217,7 +217,7 @@ def test_33_workspace_by_inodes(root_box):
                              options=["--json", "--workspace-quota", "16M,500"])
     assert result.status("create") in ("ENOSPC", "EDQUOT")
     assert 500 <= count_of(result, "create") <= 1100
-    assert result.json["cause"] == "disk_quota"
+    assert result.cause == "disk_quota"
 
 
 def test_33_workspace_by_directories_and_links(root_box):
@@ -225,7 +225,7 @@ def test_33_workspace_by_directories_and_links(root_box):
     script = "i=0; while mkdir d$i && ln -s x l$i; do i=$((i+1)); done; echo $i; exit 1"
     result = root_box.run("--json", "--workspace-quota", "4M,200", "--", "sh", "-c", script)
     assert int(result.json["stdout"]) <= 500, result
-    assert result.json["cause"] == "disk_quota"
+    assert result.cause == "disk_quota"
 
 
 def test_33_quota_for_an_ordinary_user(user_box):
@@ -245,7 +245,7 @@ def test_33_quota_on_a_mounted_directory(root_box):
         assert not list(directory.iterdir())
     else:
         assert result.status("write") in ("ENOSPC", "EDQUOT")
-        assert result.json["cause"] == "disk_quota"
+        assert result.cause == "disk_quota"
 
 
 # --- 34, 35: descriptors and output -------------------------------------------------------------

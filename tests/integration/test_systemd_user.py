@@ -42,12 +42,12 @@ def test_systemd_user_has_limits(manager):
 
 def test_systemd_user_memory_bomb(manager):
     result = manager.attack("memory-bomb", options=["--json", "--memory", "64M"])
-    assert result.returncode == 137 and result.json["cause"] == "oom", result
+    assert result.returncode == 137 and result.cause == "oom", result
 
 
 def test_systemd_user_processes(manager):
     result = manager.attack("fork-count", options=["--json", "--pids", "32"])
-    assert result.status("fork") == "EAGAIN" and result.json["cause"] == "pids_limit", result
+    assert result.status("fork") == "EAGAIN" and result.cause == "pids_limit", result
 
 
 def test_systemd_user_time_out_kills_all(manager):
