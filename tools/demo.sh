@@ -6,7 +6,10 @@ box=$1/box
 
 show() {
   printf '\n\033[1m$ box'
-  printf ' %q' "$@"
+  local word
+  for word in "$@"; do
+    [[ $word =~ ^[A-Za-z0-9_./:=-]+$ ]] && printf ' %s' "$word" || printf ' %s' "${word@Q}"
+  done
   printf '\033[0m\n'
   "$box" "$@"
 }
