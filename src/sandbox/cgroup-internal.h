@@ -75,6 +75,7 @@ struct cgroup_ops {
                          const struct cgroup_limits *limits, struct error *err);
     int (*session_kill)(struct cgroup_root *root, const char *name, struct error *err);
     bool (*session_reusable)(struct cgroup_root *root, const char *name); /* NULL: never */
+    bool (*session_oom)(struct cgroup_root *root, const char *name);      /* NULL: cannot be told */
     int (*session_remove)(struct cgroup_root *root, const char *name, struct error *err);
     int (*lane_create)(struct cgroup_root *root, const char *name, int lane, struct error *err);
     int (*lane_open)(struct cgroup_root *root, const char *name, int lane,

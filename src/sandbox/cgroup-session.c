@@ -52,6 +52,12 @@ bool cgroup_session_reusable(struct cgroup_root *root, const char *name)
            root->ops->session_reusable(root, name);
 }
 
+bool cgroup_session_oom(struct cgroup_root *root, const char *name)
+{
+    return root->ops->session_oom && check(name, 0, NULL) == 0 &&
+           root->ops->session_oom(root, name);
+}
+
 int cgroup_session_remove(struct cgroup_root *root, const char *name, struct error *err)
 {
     return check(name, 0, err) < 0 ? -1 : root->ops->session_remove(root, name, err);

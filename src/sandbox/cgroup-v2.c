@@ -111,6 +111,16 @@ static int v2_session_create(struct cgroup_root *root, const char *name,
     return 0;
 }
 
+static bool v2_session_oom(struct cgroup_root *root, const char *name)
+{
+    char path[CGROUP_PATH_MAX];
+    char text[512];
+    uint64_t kills;
+    cgroup_path(path, name, CGROUP_SESSION_ITSELF, "memory.events");
+    ssize_t size = fd_read_file(root->v2.base, path, text, sizeof text);
+    return size > 0 && cgroup_parse_keyed(text, (size_t)size, "oom_kill", &kills) == 0 && kills > 0;
+}
+
 static int v2_session_remove(struct cgroup_root *root, const char *name, struct error *err)
 {
     int result = cgroup_tree_remove(root->v2.base, name, true, cgroup_clock_ms() + CGROUP_WAIT_MS);
@@ -246,6 +256,7 @@ const struct cgroup_ops cgroup_v2_ops = {
     .session_create = v2_session_create,
     .session_limit = v2_session_limit,
     .session_kill = v2_session_kill,
+    .session_oom = v2_session_oom,
     .session_remove = v2_session_remove,
     .lane_create = v2_lane_create,
     .lane_open = v2_lane_open,

@@ -122,6 +122,10 @@ int cgroup_session_kill(struct cgroup_root *root, const char *name, struct error
    to them, and would be billed to the next. Counters are to be read as differences, lanes may be
    there already. v1 alone: making groups is cheap on v2. */
 bool cgroup_session_reusable(struct cgroup_root *root, const char *name);
+/* Whether the kernel has killed a process of the session for memory, in whichever lane: init
+   itself, for example, when it was not a process but the kernel on its behalf that held the memory.
+   v2 alone; false on v1. */
+bool cgroup_session_oom(struct cgroup_root *root, const char *name);
 /* Removes the session's groups; they must be empty or emptying. Bounded in time. */
 int cgroup_session_remove(struct cgroup_root *root, const char *name, struct error *err);
 

@@ -395,9 +395,11 @@ static int explain_gone(const struct command *command, struct outcome *ret,
         engine_listen(session->engine, GONE_WAIT_MS);
     if (session->engine->gone)
         return error_set(err, ERROR_GONE, "the spawner has ended, and the session with it");
-    if (session->ended && !session->destroyed)
+    if (session->ended && !session->destroyed && !session->ended_of_memory)
         return error_set(err, ERROR_GONE, "the session ended under the command");
     *ret = *outcome;
+    if (session->ended_of_memory)
+        ret->cause = CAUSE_OOM;
     return 0;
 }
 

@@ -31,7 +31,8 @@ struct session {
     bool ready;            /* init has said so */
     bool failed;           /* it could not be built */
     bool ended;            /* init is gone */
-    bool destroyed;        /* and the spawner has been told that nobody needs the rest */
+    bool ended_of_memory;
+    bool destroyed; /* and the spawner has been told that nobody needs the rest */
     char *notes;
     struct strings bounded; /* places with a limit of their own, to look at when a command failed */
     struct lane lanes[LANE_MAX];

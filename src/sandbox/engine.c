@@ -61,11 +61,13 @@ static int reply_error(const struct spawner_reply *reply, struct error *err)
     return -1;
 }
 
-static void mark_ended(struct engine *engine, uint32_t number)
+static void mark_ended(struct engine *engine, uint32_t number, bool of_memory)
 {
     for (struct session *session = engine->sessions; session; session = session->next) {
-        if (session->number == number)
+        if (session->number == number) {
             session->ended = true;
+            session->ended_of_memory = of_memory;
+        }
     }
 }
 
@@ -79,7 +81,7 @@ void engine_listen(struct engine *engine, int timeout_ms)
     if (n == 0 || (n < 0 && n != -EAGAIN))
         engine->gone = true;
     else if (n >= (ssize_t)offsetof(struct spawner_reply, message) && reply.type == SPAWNER_ENDED)
-        mark_ended(engine, reply.session);
+        mark_ended(engine, reply.session, reply.lane == 1);
 }
 
 int engine_call(struct engine *engine, const void *request, size_t size, const int *pass_fd,
@@ -101,7 +103,7 @@ int engine_call(struct engine *engine, const void *request, size_t size, const i
         if ((size_t)n < offsetof(struct spawner_reply, message))
             return error_set(err, ERROR_PROTOCOL, "malformed reply of the spawner");
         if (ret->type == SPAWNER_ENDED) {
-            mark_ended(engine, ret->session);
+            mark_ended(engine, ret->session, ret->lane == 1);
             continue;
         }
         if (ret->type != SPAWNER_REPLY || ret->request != head->type)

@@ -177,7 +177,8 @@ enum spawner_message {
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
     SPAWNER_REPLY,
-    SPAWNER_ENDED, /* unasked: the session's init is gone and its resources with it */
+    SPAWNER_ENDED, /* unasked: the session's init is gone; `lane` is 1 if the kernel killed for
+                      memory in it */
 };
 
 struct spawner_request {

@@ -266,6 +266,8 @@ static void session_ended(struct spawner *spawner, pid_t pid)
         .type = session->state == SESSION_ENDING ? SPAWNER_REPLY : SPAWNER_ENDED,
         .request = SPAWNER_DESTROY,
         .session = session->number,
+        .lane = session->state == SESSION_LIVE && session->has_group &&
+                cgroup_session_oom(spawner->cgroups, session->group),
     };
     session->pid = -1; /* somebody else's from now on */
     /* Nobody need wait for the rest: no process is left. */
