@@ -5,13 +5,15 @@ is a failure, until somebody has thought about it and named it.
 """
 
 import os
+import pty
 import re
+import select
 from pathlib import Path
 
 import pytest
 
 import hostview
-from conftest import ROOT
+from conftest import PATIENCE, ROOT, Live
 
 INSIDE = ["init", "launcher", "command"]
 NAMESPACES = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}
@@ -136,6 +138,33 @@ def test_descriptors(live, name):
         else:
             pytest.fail(f"{name} has {number} → {target}, which nobody allowed")
     assert not left, f"{name} lacks {left}"
+
+
+def test_descriptors_with_a_terminal(box):
+    """With -t the command has its terminal three times, and nobody inside keeps the other end."""
+    if not ROOT:
+        pytest.skip("another process's /proc/PID can only be read in full by root")
+    master, slave = pty.openpty()
+    args = ["run", "-t", *box.with_helper, "--", "/attack/attack", "hold"]
+    try:
+        with Live(box.popen(args, stdin=slave, stdout=slave, stderr=slave), args) as live:
+            os.close(slave)
+            seen = b""
+            while b"READY" not in seen:
+                assert select.select([master], [], [], PATIENCE)[0], seen
+                seen += os.read(master, 4096)
+            tree = live.tree()
+            assert hostview.fds(tree["command"]) == {0: "/dev/pts/0", 1: "/dev/pts/0", 2: "/dev/pts/0"}
+            launcher = hostview.fds(tree["launcher"])
+            assert sorted(launcher) == [0, 1, 2, 3] and set(launcher.values()) >= {"/dev/null"}, launcher
+            for target in hostview.fds(tree["init"]).values():
+                assert "/pts" not in target and "ptmx" not in target, target
+            # Its controlling terminal is that one, and no terminal of the host's.
+            fields = hostview.read(tree["command"], "stat").rsplit(")", 1)[1].split()
+            assert int(fields[4]) != 0 and int(fields[3]) == tree["command"]
+            assert os.stat(f"/proc/{tree['command']}/fd/0").st_dev != os.fstat(master).st_dev
+    finally:
+        os.close(master)
 
 
 def test_descriptors_of_host_side(live):
