@@ -10,8 +10,12 @@ MAY_USE = {
     "core": set(),
     "sandbox": {"core"},
     "init": {"core", "sandbox"},
-    "cli": {"core", "sandbox"},
-    "daemon": {"core", "sandbox"},
+    "net": {"core"},
+    "backend": {"core", "net", "sandbox"},
+    "runtime": {"core", "net", "backend"},
+    "api": {"core", "net", "backend", "runtime"},
+    "cli": {"core", "net", "sandbox"},
+    "daemon": {"core", "net", "sandbox", "backend", "runtime", "api"},
 }
 # box-init is a program of its own: of the engine it may know the messages and nothing else.
 ONLY = {("init", "sandbox"): {"protocol.h"}}

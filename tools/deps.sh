@@ -5,9 +5,9 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="gcc libc6-dev make meson ninja-build pkg-config python3 musl-tools libjansson-dev
-    libseccomp-dev libmnl-dev libnftables-dev libsystemd-dev libcmocka-dev e2fsprogs"
+    libuv1-dev libwslay-dev libyaml-dev libseccomp-dev libmnl-dev libnftables-dev libsystemd-dev libcmocka-dev e2fsprogs"
   [test]="python3-pytest iproute2 nftables passt uidmap util-linux procps git python3-venv
-    python3-pip"
+    python3-pip curl python3-websockets python3-aiohttp"
   [bench]="bubblewrap runc"
   [lint]="clang clang-format clang-tidy cppcheck mandoc shellcheck valgrind"
   [fuzz]="clang libclang-rt-14-dev"

@@ -25,7 +25,7 @@ struct run {
     const struct run_options *options;
     struct mount_policy policy;
     struct engine *engine;
-    struct session *session;
+    struct sandbox *sandbox;
     struct strings env;
     struct capture_pipes pipes;
     int signals;      /* a signalfd */
@@ -119,13 +119,13 @@ static int prepare(struct run *run, struct error *err)
         return -1;
     if (!options->terminal && capture_pipes_open(&run->pipes, options->interactive, err) < 0)
         return -1;
-    return session_begin(run->engine, &options->spec, &run->session, err);
+    return sandbox_begin(run->engine, &options->spec, &run->sandbox, err);
 }
 
 /* A line each. */
-static void print_notes(const struct session *session)
+static void print_notes(const struct sandbox *sandbox)
 {
-    for (const char *at = session_notes(session); *at;) {
+    for (const char *at = sandbox_notes(sandbox); *at;) {
         int length = (int)strcspn(at, "\n");
         fprintf(stderr, "box: note: %.*s\n", length, at);
         at += length + (at[length] != '\0');
@@ -150,7 +150,7 @@ static int start(struct run *run, struct command *ret, struct error *err)
         request.columns = size.ws_col;
     }
     memcpy(request.fds, run->pipes.command, sizeof request.fds);
-    return command_start(run->session, &request, ret, err);
+    return command_start(run->sandbox, &request, ret, err);
 }
 
 static int see_through(struct run *run, struct command *command, struct capture_result *ret,
@@ -199,11 +199,11 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     if (prepare(run, err) < 0)
         return -1;
     if (!options->quiet && !options->json)
-        print_notes(run->session);
+        print_notes(run->sandbox);
     if (open_signals(run, err) < 0)
         return -1;
     if (start(run, &command, err) < 0) {
-        *ret_status = session_failed(run->session) ? EXIT_BOXD : run_start_status(err);
+        *ret_status = sandbox_failed(run->sandbox) ? EXIT_BOXD : run_start_status(err);
         return -1;
     }
     if (see_through(run, &command, &result, err) < 0)

@@ -16,7 +16,7 @@ static double now_ms(void)
     return (double)now.tv_sec * 1000 + (double)now.tv_nsec / 1000000;
 }
 
-static int run_true(struct session *session, struct outcome *ret, struct error *err)
+static int run_true(struct sandbox *sandbox, struct outcome *ret, struct error *err)
 {
     char *const argv[] = {(char *)"true", NULL};
     char *const envp[] = {(char *)"PATH=/usr/bin:/bin", NULL};
@@ -31,7 +31,7 @@ static int run_true(struct session *session, struct outcome *ret, struct error *
         request.fds[i] = pipes.command[i];
     options.pipes = &pipes;
     options.timeout_ms = TRIAL_MS;
-    int rc = command_start(session, &request, &command, err);
+    int rc = command_start(sandbox, &request, &command, err);
     if (rc == 0)
         rc = capture_run(&command, &options, &result, err);
     capture_pipes_close(&pipes);
@@ -45,13 +45,13 @@ static int run_true(struct session *session, struct outcome *ret, struct error *
 static int try_session(struct engine *engine, struct outcome *ret, struct error *err)
 {
     struct sandbox_spec spec;
-    struct session *session;
+    struct sandbox *sandbox;
     sandbox_spec_init(&spec);
     spec.single = true;
-    int rc = session_create(engine, &spec, &session, err);
+    int rc = sandbox_create(engine, &spec, &sandbox, err);
     if (rc == 0) {
-        rc = run_true(session, ret, err);
-        session_destroy(session, NULL);
+        rc = run_true(sandbox, ret, err);
+        sandbox_destroy(sandbox, NULL);
     }
     sandbox_spec_release(&spec);
     return rc;

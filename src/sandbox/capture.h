@@ -3,7 +3,7 @@
    taken.
 
      struct capture_pipes pipes;                   capture_pipes_open(&pipes, false, &err);
-     request.fds = pipes.command;                  command_start(session, &request, &command, &err);
+     request.fds = pipes.command;                  command_start(sandbox, &request, &command, &err);
      struct capture_options options = CAPTURE_OPTIONS_INIT;
      options.pipes = &pipes;                       capture_run(&command, &options, &result, &err);
  */

@@ -140,18 +140,18 @@ static int explain_start(const struct lane_started *started, const struct comman
 
 /* The launcher's answer, or the session's failure if it is still being built. -EPIPE, -ETIMEDOUT:
    the lane is of no use any more. */
-static int await_started(struct session *session, const struct lane *lane, struct lane_started *ret,
+static int await_started(struct sandbox *sandbox, const struct lane *lane, struct lane_started *ret,
                          int *ret_terminal, struct error *err)
 {
     for (;;) {
         struct pollfd polled[] = {{.fd = lane->sock, .events = POLLIN},
-                                  {.fd = session->ready ? -1 : session->control, .events = POLLIN}};
+                                  {.fd = sandbox->ready ? -1 : sandbox->control, .events = POLLIN}};
         int count = poll(polled, ARRAY_SIZE(polled), START_TIMEOUT_MS);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
             return -ETIMEDOUT;
-        if (polled[1].revents && session_await(session, err) < 0)
+        if (polled[1].revents && sandbox_await(sandbox, err) < 0)
             return -1;
         if (!polled[0].revents)
             continue;
@@ -167,19 +167,19 @@ static int await_started(struct session *session, const struct lane *lane, struc
 
 /* A launcher that died or was stopped by what ran in its lane: that is the session's own doing, and
    costs it the lane and all in it. */
-static void discard_lane(struct session *session, int index)
+static void discard_lane(struct sandbox *sandbox, int index)
 {
-    struct command gone = {.session = session, .lane = index};
-    if (!session->single && session->lanes[index].group.version != CGROUP_NONE)
+    struct command gone = {.sandbox = sandbox, .lane = index};
+    if (!sandbox->single && sandbox->lanes[index].group.version != CGROUP_NONE)
         command_kill(&gone);
-    lane_close(&session->lanes[index]);
+    lane_close(&sandbox->lanes[index]);
 }
 
 /* 0; 1 if the lane turned out to be dead and another one may do; or -1. */
-static int start_in_lane(struct session *session, int index, const struct command_request *request,
+static int start_in_lane(struct sandbox *sandbox, int index, const struct command_request *request,
                          struct command *ret, struct error *err)
 {
-    struct lane *lane = &session->lanes[index];
+    struct lane *lane = &sandbox->lanes[index];
     struct lane_started started;
     struct cgroup_usage before = {0};
     int terminal = -1;
@@ -190,22 +190,22 @@ static int start_in_lane(struct session *session, int index, const struct comman
     uint64_t start = now_ns();
     int rc = send_request(lane->sock, request, err);
     if (rc == 0)
-        rc = await_started(session, lane, &started, &terminal, err);
+        rc = await_started(sandbox, lane, &started, &terminal, err);
     /* Nobody there: perhaps nobody ever was, and init has said why. */
-    if (rc == -EPIPE && session_await(session, err) < 0)
+    if (rc == -EPIPE && sandbox_await(sandbox, err) < 0)
         return -1;
     if (rc == -EPIPE || rc == -ETIMEDOUT) {
-        discard_lane(session, index);
+        discard_lane(sandbox, index);
         error_set(err, ERROR_GONE, "the launcher %s",
                   rc == -EPIPE ? "has ended" : "does not answer");
-        return session->single || session->ended ? -1 : 1;
+        return sandbox->single || sandbox->ended ? -1 : 1;
     }
     if (rc < 0)
         return -1;
     if (started.errnum)
         return explain_start(&started, request, err);
     lane->state = LANE_BUSY;
-    *ret = (struct command){.session = session,
+    *ret = (struct command){.sandbox = sandbox,
                             .lane = index,
                             .pid = started.pid,
                             .terminal = terminal,
@@ -214,12 +214,12 @@ static int start_in_lane(struct session *session, int index, const struct comman
     return 0;
 }
 
-int command_start(struct session *session, const struct command_request *request,
+int command_start(struct sandbox *sandbox, const struct command_request *request,
                   struct command *ret, struct error *err)
 {
     for (int tries = 0; tries < 2; tries++) {
-        int index = session_take_lane(session, err);
-        int rc = index < 0 ? -1 : start_in_lane(session, index, request, ret, err);
+        int index = sandbox_take_lane(sandbox, err);
+        int rc = index < 0 ? -1 : start_in_lane(sandbox, index, request, ret, err);
         if (rc <= 0)
             return rc;
     }
@@ -231,7 +231,7 @@ int command_start(struct session *session, const struct command_request *request
 
 static struct lane *lane_of(const struct command *command)
 {
-    return &command->session->lanes[command->lane];
+    return &command->sandbox->lanes[command->lane];
 }
 
 int command_fd(const struct command *command)
@@ -241,13 +241,13 @@ int command_fd(const struct command *command)
 
 int command_engine_fd(const struct command *command)
 {
-    return command->session->engine->gone ? -1 : command->session->engine->sock;
+    return command->sandbox->engine->gone ? -1 : command->sandbox->engine->sock;
 }
 
 void command_check_engine(struct command *command)
 {
-    engine_listen(command->session->engine, 0);
-    if (command->session->engine->gone)
+    engine_listen(command->sandbox->engine, 0);
+    if (command->sandbox->engine->gone)
         command_kill(command);
 }
 
@@ -274,16 +274,16 @@ bool command_check_memory(struct command *command)
 void command_signal(struct command *command, int number)
 {
     const struct init_signal message = {.type = INIT_SIGNAL, .pid = command->pid, .number = number};
-    fd_send(command->session->control, &message, sizeof message, NULL, 0);
+    fd_send(command->sandbox->control, &message, sizeof message, NULL, 0);
 }
 
 void command_kill(struct command *command)
 {
-    struct session *session = command->session;
+    struct sandbox *sandbox = command->sandbox;
     const struct lane *lane = lane_of(command);
-    bool by_lane = !session->single && lane->group.version != CGROUP_NONE;
+    bool by_lane = !sandbox->single && lane->group.version != CGROUP_NONE;
     const struct spawner_request request = {.type = by_lane ? SPAWNER_KILL : SPAWNER_DESTROY,
-                                            .session = session->number,
+                                            .session = sandbox->number,
                                             .lane = command->lane};
     struct spawner_reply reply;
     struct error err = ERROR_INIT;
@@ -291,11 +291,11 @@ void command_kill(struct command *command)
     command->last = command->before;
     if (lane->group.version != CGROUP_NONE)
         cgroup_usage_read(&lane->group, &command->last);
-    int rc = engine_call(session->engine, &request, sizeof request, NULL, &reply, NULL, NULL, &err);
+    int rc = engine_call(sandbox->engine, &request, sizeof request, NULL, &reply, NULL, NULL, &err);
     if (!by_lane && rc == 0)
-        session->ended = session->destroyed = true;
+        sandbox->ended = sandbox->destroyed = true;
     if (rc < 0) /* then init must do it, by ending */
-        fd_clear(&session->control);
+        fd_clear(&sandbox->control);
 }
 
 /* --- when it is over ----------------------------------------------------------------------------
@@ -305,7 +305,7 @@ static void take_denied(struct command *command, struct outcome *outcome)
 {
     /* A command may be over before anybody asked whether the session is up. */
     struct denied_page *page =
-        session_await(command->session, NULL) < 0 ? NULL : command->session->denied;
+        sandbox_await(command->sandbox, NULL) < 0 ? NULL : command->sandbox->denied;
     for (size_t i = 0; page && i < DENIED_WORDS; i++)
         outcome->denied[i] =
             __atomic_exchange_n(&page->lanes[command->lane][i], 0, __ATOMIC_SEQ_CST);
@@ -320,7 +320,7 @@ static bool any_denied(const struct outcome *outcome)
     return false;
 }
 
-static bool is_full(const struct session_space *space)
+static bool is_full(const struct sandbox_space *space)
 {
     uint64_t part = space->bytes / FULL_PART;
     if (part < FULL_BYTES_MIN)
@@ -330,11 +330,11 @@ static bool is_full(const struct session_space *space)
     return space->bytes_free < part || space->inodes_free == 0;
 }
 
-static bool something_is_full(struct session *session)
+static bool something_is_full(struct sandbox *sandbox)
 {
-    struct session_space space;
-    for (size_t i = 0; i < session->bounded.count && !session->ended; i++) {
-        if (session_space(session, session->bounded.items[i], &space, NULL) == 0 && is_full(&space))
+    struct sandbox_space space;
+    for (size_t i = 0; i < sandbox->bounded.count && !sandbox->ended; i++) {
+        if (sandbox_space(sandbox, sandbox->bounded.items[i], &space, NULL) == 0 && is_full(&space))
             return true;
     }
     return false;
@@ -352,7 +352,7 @@ static enum cause find_cause(struct command *command, const struct outcome *outc
         return CAUSE_EXITED;
     if (usage->pids_denied > command->before.pids_denied)
         return CAUSE_PIDS_LIMIT;
-    if (something_is_full(command->session))
+    if (something_is_full(command->sandbox))
         return CAUSE_DISK_QUOTA;
     if (any_denied(outcome))
         return CAUSE_DENIED_SYSCALL;
@@ -366,9 +366,9 @@ static void take_usage(const struct command *command, const struct cgroup_usage 
         outcome->cpu_us = usage->cpu_us - command->before.cpu_us;
     if (usage->has_peak) {
         /* The kernel charges a lane in batches before the session's limit is asked. */
-        outcome->peak_bytes = usage->peak_bytes < command->session->memory_bytes
+        outcome->peak_bytes = usage->peak_bytes < command->sandbox->memory_bytes
                                   ? usage->peak_bytes
-                                  : command->session->memory_bytes;
+                                  : command->sandbox->memory_bytes;
         outcome->peak_of_tree = true;
     }
 }
@@ -386,19 +386,19 @@ static void take_exit(const struct lane_exited *exited, struct outcome *outcome)
 #define GONE_WAIT_MS 200
 
 /* Nobody said how it ended. If that was init's end or the spawner's, it is a failure of the
-   session; else the launcher was killed from inside, which is the command's own affair. */
+   sandbox; else the launcher was killed from inside, which is the command's own affair. */
 static int explain_gone(const struct command *command, struct outcome *ret,
                         const struct outcome *outcome, struct error *err)
 {
-    struct session *session = command->session;
-    if (!session->ended)
-        engine_listen(session->engine, GONE_WAIT_MS);
-    if (session->engine->gone)
+    struct sandbox *sandbox = command->sandbox;
+    if (!sandbox->ended)
+        engine_listen(sandbox->engine, GONE_WAIT_MS);
+    if (sandbox->engine->gone)
         return error_set(err, ERROR_GONE, "the spawner has ended, and the session with it");
-    if (session->ended && !session->destroyed && !session->ended_of_memory)
+    if (sandbox->ended && !sandbox->destroyed && !sandbox->ended_of_memory)
         return error_set(err, ERROR_GONE, "the session ended under the command");
     *ret = *outcome;
-    if (session->ended_of_memory)
+    if (sandbox->ended_of_memory)
         ret->cause = CAUSE_OOM;
     return 0;
 }

@@ -18,9 +18,9 @@ struct lane {
     struct cgroup_lane_fds group;
 };
 
-struct session {
+struct sandbox {
     struct engine *engine;
-    struct session *next;
+    struct sandbox *next;
     uint32_t number;
     pid_t host_pid;
     int control;
@@ -44,7 +44,7 @@ struct engine {
     pid_t pid;
     unsigned char
         request[sizeof(struct spawner_request) + SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
-    struct session *sessions;
+    struct sandbox *sandboxes;
 };
 
 /* Sends a request (with an encoded spec behind it, for SPAWNER_CREATE) and waits for its reply. */
@@ -56,11 +56,11 @@ void engine_listen(struct engine *engine, int timeout_ms);
 void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
                    size_t count);
 /* Frees the caller's side of it; init ends when its control socket closes. */
-void session_forget(struct session *session);
+void sandbox_forget(struct sandbox *sandbox);
 /* Waits for init's first word, once. */
-int session_await(struct session *session, struct error *err);
+int sandbox_await(struct sandbox *sandbox, struct error *err);
 /* A lane to run a command in; opens one if none is idle. */
-int session_take_lane(struct session *session, struct error *err);
+int sandbox_take_lane(struct sandbox *sandbox, struct error *err);
 void lane_close(struct lane *lane);
 /* The launcher is all that is left in the lane. */
 bool lane_is_empty(const struct lane *lane);

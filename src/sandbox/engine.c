@@ -31,8 +31,8 @@ void engine_leave(struct engine *engine)
 {
     if (!engine)
         return;
-    while (engine->sessions)
-        session_forget(engine->sessions);
+    while (engine->sandboxes)
+        sandbox_forget(engine->sandboxes);
     close(engine->sock);
     free(engine);
 }
@@ -42,8 +42,8 @@ void engine_close(struct engine *engine)
     if (!engine)
         return;
     pid_t pid = engine->pid;
-    while (engine->sessions)
-        session_destroy(engine->sessions, NULL);
+    while (engine->sandboxes)
+        sandbox_destroy(engine->sandboxes, NULL);
     engine_leave(engine);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -63,10 +63,10 @@ static int reply_error(const struct spawner_reply *reply, struct error *err)
 
 static void mark_ended(struct engine *engine, uint32_t number, bool of_memory)
 {
-    for (struct session *session = engine->sessions; session; session = session->next) {
-        if (session->number == number) {
-            session->ended = true;
-            session->ended_of_memory = of_memory;
+    for (struct sandbox *sandbox = engine->sandboxes; sandbox; sandbox = sandbox->next) {
+        if (sandbox->number == number) {
+            sandbox->ended = true;
+            sandbox->ended_of_memory = of_memory;
         }
     }
 }

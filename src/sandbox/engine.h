@@ -3,10 +3,10 @@
    opens files. All calls block; a caller with an event loop watches the descriptors instead.
 
      struct engine *engine;                        engine_open(&engine, &config, &err);
-     struct session *session;                      session_create(engine, &spec, &session, &err);
-     struct command command;                       command_start(session, &request, &command, &err);
+     struct sandbox *sandbox;                      sandbox_create(engine, &spec, &sandbox, &err);
+     struct command command;                       command_start(sandbox, &request, &command, &err);
      poll(command_fd(&command)) … then             command_finish(&command, &outcome, &err);
-     session_destroy(session, &err);               engine_close(engine); */
+     sandbox_destroy(sandbox, &err);               engine_close(engine); */
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #include "sandbox/spec.h"
 
 struct engine;
-struct session;
+struct sandbox;
 
 int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err);
 /* Ends every session that is left, and waits until nothing of them is left either. */
@@ -29,31 +29,31 @@ void engine_close(struct engine *engine);
    their groups and mounts with them. For callers that are about to exit. */
 void engine_leave(struct engine *engine);
 
-int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+int sandbox_create(struct engine *engine, const struct sandbox_spec *spec, struct sandbox **ret,
                    struct error *err);
 /* The same without waiting until it is up: the first command can be started at once, and what goes
    wrong while the session is built is its error. */
-int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+int sandbox_begin(struct engine *engine, const struct sandbox_spec *spec, struct sandbox **ret,
                   struct error *err);
 /* Whether it turned out that it could not be built: then that is what a command's start failed of.
  */
-bool session_failed(const struct session *session);
+bool sandbox_failed(const struct sandbox *sandbox);
 /* Returns when no process of it is left. Frees the session in any case. */
-int session_destroy(struct session *session, struct error *err);
+int sandbox_destroy(struct sandbox *sandbox, struct error *err);
 /* init's process id on the host, for people and tests. */
-pid_t session_host_pid(const struct session *session);
+pid_t sandbox_host_pid(const struct sandbox *sandbox);
 /* What it has less than the default promise, a sentence a line; "" if nothing. */
-const char *session_notes(const struct session *session);
+const char *sandbox_notes(const struct sandbox *sandbox);
 
 /* INIT_OPEN_* flags; the file is looked up and opened inside, with the sandbox's rights. */
-int session_open(struct session *session, const char *path, uint32_t flags, uint32_t mode,
+int sandbox_open(struct sandbox *sandbox, const char *path, uint32_t flags, uint32_t mode,
                  int *ret_fd, struct error *err);
-struct session_space {
+struct sandbox_space {
     uint64_t bytes;
     uint64_t bytes_free;
     uint64_t inodes_free; /* UINT64_MAX: not counted */
 };
-int session_space(struct session *session, const char *path, struct session_space *ret,
+int sandbox_space(struct sandbox *sandbox, const char *path, struct sandbox_space *ret,
                   struct error *err);
 
 /* --- commands ----------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ struct command_request {
 };
 
 struct command {
-    struct session *session;
+    struct sandbox *sandbox;
     int lane;
     int32_t pid;  /* inside */
     int terminal; /* master of the terminal, or -1 */
@@ -115,7 +115,7 @@ struct outcome {
 
 /* Fails with ERROR_NOT_FOUND (no such program, no such directory), ERROR_DENIED (not executable),
    and so on; `err->errnum` is the errno of exec. */
-int command_start(struct session *session, const struct command_request *request,
+int command_start(struct sandbox *sandbox, const struct command_request *request,
                   struct command *ret, struct error *err);
 /* Readable when the command has ended. */
 int command_fd(const struct command *command);

@@ -29,7 +29,7 @@ static char *const shell[] = {(char *)"sh", (char *)"-c", (char *)"true", NULL};
 static char *const command_env[] = {(char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL};
 static int null_fd;
 static struct engine *engine;
-static struct session *live;
+static struct sandbox *live;
 static struct sandbox_spec spec;
 static char *box_argv[] = {NULL, (char *)"run", (char *)"--", (char *)"true", NULL};
 static char *bwrap_argv[RIVAL_ARGS];
@@ -67,7 +67,7 @@ static void spawn_and_wait(char *const *argv)
     }
 }
 
-static void run_in(struct session *session)
+static void run_in(struct sandbox *sandbox)
 {
     const struct command_request request = {.argv = shell,
                                             .envp = command_env,
@@ -76,7 +76,7 @@ static void run_in(struct session *session)
     struct command command;
     struct outcome outcome;
     struct error err = ERROR_INIT;
-    if (command_start(session, &request, &command, &err) < 0)
+    if (command_start(sandbox, &request, &command, &err) < 0)
         fail("start", &err);
     struct pollfd polled = {.fd = command_fd(&command), .events = POLLIN};
     poll(&polled, 1, -1);
@@ -101,12 +101,12 @@ static void row_warm(void)
 
 static void row_cold(void)
 {
-    struct session *session;
+    struct sandbox *sandbox;
     struct error err = ERROR_INIT;
-    if (session_begin(engine, &spec, &session, &err) < 0)
+    if (sandbox_begin(engine, &spec, &sandbox, &err) < 0)
         fail("create", &err);
-    run_in(session);
-    if (session_destroy(session, &err) < 0)
+    run_in(sandbox);
+    if (sandbox_destroy(sandbox, &err) < 0)
         fail("destroy", &err);
 }
 
@@ -231,7 +231,7 @@ static void prepare(const char *box, const char *bundle)
     if (engine_open(&engine, &config, &err) < 0)
         fail("engine", &err);
     sandbox_spec_init(&spec);
-    if (session_create(engine, &spec, &live, &err) < 0)
+    if (sandbox_create(engine, &spec, &live, &err) < 0)
         fail("create", &err);
     spec.single = true; /* as `box run` has it, from here on */
 }

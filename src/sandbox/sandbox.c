@@ -56,19 +56,19 @@ static struct denied_page *map_denied(int fd)
 
 /* An answer of init's. It is the sandbox's process, and may have been made deaf: then the session
  * is lost. */
-static ssize_t receive_answer(struct session *session, void *data, size_t size, int *ret_fd,
+static ssize_t receive_answer(struct sandbox *sandbox, void *data, size_t size, int *ret_fd,
                               size_t *fd_count)
 {
-    struct pollfd polled = {.fd = session->control, .events = POLLIN};
+    struct pollfd polled = {.fd = sandbox->control, .events = POLLIN};
     int ready;
     do {
         ready = poll(&polled, 1, INIT_TIMEOUT_MS);
     } while (ready < 0 && errno == EINTR);
     if (ready <= 0) {
-        fd_clear(&session->control);
+        fd_clear(&sandbox->control);
         return -ETIMEDOUT;
     }
-    return fd_receive(session->control, data, size, ret_fd, fd_count, 0);
+    return fd_receive(sandbox->control, data, size, ret_fd, fd_count, 0);
 }
 
 static int explain_failed(const struct init_failed *failed, struct error *err)
@@ -81,7 +81,7 @@ static int explain_failed(const struct init_failed *failed, struct error *err)
     return failed->hint[0] ? error_hint(err, "%.*s", INIT_TEXT_MAX - 1, failed->hint) : -1;
 }
 
-int session_await(struct session *session, struct error *err)
+int sandbox_await(struct sandbox *sandbox, struct error *err)
 {
     union {
         uint32_t type;
@@ -90,29 +90,29 @@ int session_await(struct session *session, struct error *err)
     } message;
     int fd = -1;
     size_t count = 1;
-    if (session->ready)
+    if (sandbox->ready)
         return 0;
-    session->failed = true; /* unless it says otherwise */
-    ssize_t n = fd_receive(session->control, &message, sizeof message, &fd, &count, 0);
+    sandbox->failed = true; /* unless it says otherwise */
+    ssize_t n = fd_receive(sandbox->control, &message, sizeof message, &fd, &count, 0);
     cleanup_close int page = n > 0 && count == 1 ? fd : -1;
     if (n == sizeof message.failed && message.type == INIT_FAILED)
         return explain_failed(&message.failed, err);
     if (n != sizeof message.ready || message.type != INIT_READY || page < 0)
         return error_set(err, ERROR_GONE, "the session's init ended before it was ready");
-    session->denied = map_denied(page);
-    session->failed = false;
-    session->ready = true;
+    sandbox->denied = map_denied(page);
+    sandbox->failed = false;
+    sandbox->ready = true;
     return 0;
 }
 
-static void note_bounded(struct session *session, const struct sandbox_spec *spec)
+static void note_bounded(struct sandbox *sandbox, const struct sandbox_spec *spec)
 {
-    strings_add(&session->bounded, "/tmp"); /* and with it all that shares its memory */
+    strings_add(&sandbox->bounded, "/tmp"); /* and with it all that shares its memory */
     if (spec->quota_bytes > 0)
-        strings_add(&session->bounded, SPEC_WORKSPACE);
+        strings_add(&sandbox->bounded, SPEC_WORKSPACE);
     if (spec->writable_root) {
-        strings_add(&session->bounded, "/");
-        strings_add(&session->bounded, "/usr");
+        strings_add(&sandbox->bounded, "/");
+        strings_add(&sandbox->bounded, "/usr");
     }
 }
 
@@ -129,7 +129,7 @@ static int ask_create(struct engine *engine, const struct sandbox_spec *spec,
     return engine_call(engine, data, sizeof head + writer.size, NULL, ret, ret_fds, fd_count, err);
 }
 
-int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+int sandbox_begin(struct engine *engine, const struct sandbox_spec *spec, struct sandbox **ret,
                   struct error *err)
 {
     struct spawner_reply reply;
@@ -142,107 +142,107 @@ int session_begin(struct engine *engine, const struct sandbox_spec *spec, struct
             close(fds[--count]);
         return error_set(err, ERROR_PROTOCOL, "the spawner sent no sockets");
     }
-    struct session *session = xcalloc(1, sizeof *session);
-    session->engine = engine;
-    session->number = reply.session;
-    session->host_pid = reply.host_pid;
-    session->single = spec->single;
-    session->memory_bytes = spec->memory_bytes;
-    session->control = fds[0];
-    session->next = engine->sessions;
-    engine->sessions = session;
-    session->lanes[0].sock = fds[1];
-    session->lanes[0].state = LANE_IDLE;
-    lane_take_fds(&session->lanes[0], &reply, fds + 2, count - 2);
-    note_bounded(session, spec);
+    struct sandbox *sandbox = xcalloc(1, sizeof *sandbox);
+    sandbox->engine = engine;
+    sandbox->number = reply.session;
+    sandbox->host_pid = reply.host_pid;
+    sandbox->single = spec->single;
+    sandbox->memory_bytes = spec->memory_bytes;
+    sandbox->control = fds[0];
+    sandbox->next = engine->sandboxes;
+    engine->sandboxes = sandbox;
+    sandbox->lanes[0].sock = fds[1];
+    sandbox->lanes[0].state = LANE_IDLE;
+    lane_take_fds(&sandbox->lanes[0], &reply, fds + 2, count - 2);
+    note_bounded(sandbox, spec);
     if (reply.message[0])
-        session->notes = xstrndup(reply.message, sizeof reply.message - 1);
-    *ret = session;
+        sandbox->notes = xstrndup(reply.message, sizeof reply.message - 1);
+    *ret = sandbox;
     return 0;
 }
 
-int session_create(struct engine *engine, const struct sandbox_spec *spec, struct session **ret,
+int sandbox_create(struct engine *engine, const struct sandbox_spec *spec, struct sandbox **ret,
                    struct error *err)
 {
-    struct session *session;
-    if (session_begin(engine, spec, &session, err) < 0)
+    struct sandbox *sandbox;
+    if (sandbox_begin(engine, spec, &sandbox, err) < 0)
         return -1;
-    if (session_await(session, err) < 0) {
-        session_destroy(session, NULL);
+    if (sandbox_await(sandbox, err) < 0) {
+        sandbox_destroy(sandbox, NULL);
         return -1;
     }
-    *ret = session;
+    *ret = sandbox;
     return 0;
 }
 
-bool session_failed(const struct session *session)
+bool sandbox_failed(const struct sandbox *sandbox)
 {
-    return session->failed;
+    return sandbox->failed;
 }
 
-const char *session_notes(const struct session *session)
+const char *sandbox_notes(const struct sandbox *sandbox)
 {
-    return session->notes ? session->notes : "";
+    return sandbox->notes ? sandbox->notes : "";
 }
 
-int session_destroy(struct session *session, struct error *err)
+int sandbox_destroy(struct sandbox *sandbox, struct error *err)
 {
-    struct engine *engine = session->engine;
-    const struct spawner_request request = {.type = SPAWNER_DESTROY, .session = session->number};
+    struct engine *engine = sandbox->engine;
+    const struct spawner_request request = {.type = SPAWNER_DESTROY, .session = sandbox->number};
     struct spawner_reply reply;
-    int rc = session->destroyed
+    int rc = sandbox->destroyed
                  ? 0
                  : engine_call(engine, &request, sizeof request, NULL, &reply, NULL, NULL, err);
-    session_forget(session);
+    sandbox_forget(sandbox);
     return rc;
 }
 
-void session_forget(struct session *session)
+void sandbox_forget(struct sandbox *sandbox)
 {
-    struct session **at = &session->engine->sessions;
-    while (*at != session)
+    struct sandbox **at = &sandbox->engine->sandboxes;
+    while (*at != sandbox)
         at = &(*at)->next;
-    *at = session->next;
+    *at = sandbox->next;
     for (size_t i = 0; i < LANE_MAX; i++)
-        lane_close(&session->lanes[i]);
-    fd_clear(&session->control);
-    if (session->denied)
-        munmap(session->denied, sizeof *session->denied);
-    strings_release(&session->bounded);
-    free(session->notes);
-    free(session);
+        lane_close(&sandbox->lanes[i]);
+    fd_clear(&sandbox->control);
+    if (sandbox->denied)
+        munmap(sandbox->denied, sizeof *sandbox->denied);
+    strings_release(&sandbox->bounded);
+    free(sandbox->notes);
+    free(sandbox);
 }
 
-pid_t session_host_pid(const struct session *session)
+pid_t sandbox_host_pid(const struct sandbox *sandbox)
 {
-    return session->host_pid;
+    return sandbox->host_pid;
 }
 
 /* The lane's groups come from the spawner, its launcher from init, which is handed the way into
  * them. */
-static int open_lane(struct session *session, int index, struct error *err)
+static int open_lane(struct sandbox *sandbox, int index, struct error *err)
 {
     const struct spawner_request request = {
-        .type = SPAWNER_LANE, .session = session->number, .lane = index};
+        .type = SPAWNER_LANE, .session = sandbox->number, .lane = index};
     struct init_lane message = {.type = INIT_LANE, .lane = (uint32_t)index};
-    struct lane *lane = &session->lanes[index];
+    struct lane *lane = &sandbox->lanes[index];
     struct spawner_reply reply;
     int fds[1 + FD_PASS_MAX];
     size_t count = FD_PASS_MAX;
     int pair[2];
-    if (session_await(session, err) < 0 || engine_call(session->engine, &request, sizeof request,
+    if (sandbox_await(sandbox, err) < 0 || engine_call(sandbox->engine, &request, sizeof request,
                                                        NULL, &reply, fds + 1, &count, err) < 0)
         return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         pair[0] = pair[1] = -1;
     size_t entries = reply.entry_fds < count ? reply.entry_fds : count;
     fds[0] = pair[1];
-    ssize_t n = fd_send(session->control, &message, sizeof message, fds, 1 + entries);
+    ssize_t n = fd_send(sandbox->control, &message, sizeof message, fds, 1 + entries);
     lane_take_fds(lane, &reply, fds + 1 + entries, count - entries);
     for (size_t i = 0; i <= entries; i++)
         fd_clear(&fds[i]);
     if (n > 0)
-        n = receive_answer(session, &message, sizeof message, NULL, NULL);
+        n = receive_answer(sandbox, &message, sizeof message, NULL, NULL);
     if (n != sizeof message || message.type != INIT_LANE || message.errnum) {
         cgroup_lane_fds_close(&lane->group);
         fd_clear(&pair[0]);
@@ -255,11 +255,11 @@ static int open_lane(struct session *session, int index, struct error *err)
     return 0;
 }
 
-int session_take_lane(struct session *session, struct error *err)
+int sandbox_take_lane(struct sandbox *sandbox, struct error *err)
 {
     int closed = -1;
     for (int i = 0; i < LANE_MAX; i++) {
-        struct lane *lane = &session->lanes[i];
+        struct lane *lane = &sandbox->lanes[i];
         if (lane->state == LANE_LINGERING && lane_is_empty(lane))
             lane->state = LANE_IDLE;
         if (lane->state == LANE_IDLE)
@@ -270,10 +270,10 @@ int session_take_lane(struct session *session, struct error *err)
     if (closed < 0)
         return error_set(err, ERROR_LIMIT, "more than %d commands at once in one session",
                          LANE_MAX);
-    return open_lane(session, closed, err) < 0 ? -1 : closed;
+    return open_lane(sandbox, closed, err) < 0 ? -1 : closed;
 }
 
-static int ask_init(struct session *session, uint32_t type, const char *path, uint32_t flags,
+static int ask_init(struct sandbox *sandbox, uint32_t type, const char *path, uint32_t flags,
                     uint32_t mode, void *reply, size_t size, int *ret_fd, struct error *err)
 {
     struct {
@@ -284,31 +284,31 @@ static int ask_init(struct session *session, uint32_t type, const char *path, ui
     size_t count = ret_fd ? 1 : 0;
     if (length > sizeof message.path)
         return error_set(err, ERROR_INVALID, "path too long");
-    if (session_await(session, err) < 0)
+    if (sandbox_await(sandbox, err) < 0)
         return -1;
     message.head = (struct init_open){.type = type,
-                                      .request = ++session->requests,
+                                      .request = ++sandbox->requests,
                                       .flags = flags,
                                       .mode = mode,
                                       .path_size = (uint32_t)length};
     memcpy(message.path, path, length);
-    if (fd_send(session->control, &message, sizeof message.head + length, NULL, 0) < 0 ||
-        receive_answer(session, reply, size, ret_fd, &count) != (ssize_t)size)
+    if (fd_send(sandbox->control, &message, sizeof message.head + length, NULL, 0) < 0 ||
+        receive_answer(sandbox, reply, size, ret_fd, &count) != (ssize_t)size)
         return error_set(err, ERROR_GONE, "the session has ended");
     return (int)count;
 }
 
-int session_open(struct session *session, const char *path, uint32_t flags, uint32_t mode,
+int sandbox_open(struct sandbox *sandbox, const char *path, uint32_t flags, uint32_t mode,
                  int *ret_fd, struct error *err)
 {
     struct init_reply reply;
     struct stat st;
     int fd = -1;
-    int count = ask_init(session, INIT_OPEN, path, flags, mode, &reply, sizeof reply, &fd, err);
+    int count = ask_init(sandbox, INIT_OPEN, path, flags, mode, &reply, sizeof reply, &fd, err);
     if (count < 0)
         return -1;
     cleanup_close int opened = count == 1 ? fd : -1;
-    if (reply.type != INIT_REPLY || reply.request != session->requests)
+    if (reply.type != INIT_REPLY || reply.request != sandbox->requests)
         return error_set(err, ERROR_PROTOCOL, "unexpected answer from inside");
     if (reply.errnum) {
         error_errno(err, reply.errnum, "cannot open '%.200s'", path);
@@ -323,13 +323,13 @@ int session_open(struct session *session, const char *path, uint32_t flags, uint
     return 0;
 }
 
-int session_space(struct session *session, const char *path, struct session_space *ret,
+int sandbox_space(struct sandbox *sandbox, const char *path, struct sandbox_space *ret,
                   struct error *err)
 {
     struct init_statfs reply;
-    if (ask_init(session, INIT_STATFS, path, 0, 0, &reply, sizeof reply, NULL, err) < 0)
+    if (ask_init(sandbox, INIT_STATFS, path, 0, 0, &reply, sizeof reply, NULL, err) < 0)
         return -1;
-    if (reply.type != INIT_STATFS || reply.request != session->requests)
+    if (reply.type != INIT_STATFS || reply.request != sandbox->requests)
         return error_set(err, ERROR_PROTOCOL, "unexpected answer from inside");
     if (reply.errnum)
         return error_errno(err, reply.errnum, "cannot look at '%.200s'", path);
