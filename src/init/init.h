@@ -24,6 +24,14 @@ int group_enter(int *fds, size_t count);
    filter is sent over `listener_sock`, then its first command may come. */
 _Noreturn void launcher_run(const struct filter *filter, int sock, int listener_sock);
 
+/* kept.c: descriptors held for whoever comes after the caller. */
+void kept_put(uint32_t id, uint32_t lane, int *fds, size_t count); /* takes them over; none: lets go */
+void kept_send(int control);
+
+/* worker.c: INIT_FILE, in a process of its own: never returns. */
+_Noreturn void worker_run(int sock, const struct file_request *request, const char *path,
+                          const char *to);
+
 /* INIT_OPEN and INIT_STATFS, from the sandbox's own point of view. */
 void files_open(int control, const struct init_open *request, const char *path);
 void files_statfs(int control, const struct init_open *request, const char *path);

@@ -4,8 +4,12 @@
 
    It starts as the sandbox's only process, with no privilege left, three descriptors of its own
    (see INIT_FD_*) and /dev/null as 0, 1, 2. It sits in one poll() and never blocks elsewhere: while
-   it does not answer, a command that made a denied call waits. When the caller's end of the control
-   socket closes, it exits, and with it everything inside. */
+   it does not answer, a command that made a denied call waits; whatever may take longer, files above
+   all, is done by a process forked for it.
+
+   When the caller's end of the control socket closes, it exits, and with it everything inside: unless
+   it was told to outlive its caller. Then it waits for the next one, on the socket it listens on, and
+   hands over what it kept. A new caller takes the place of one that is still there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -21,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/fd.h"
@@ -31,7 +36,9 @@
    that is opened anew may have more than one listener. */
 #define LISTENER_MAX (LANE_MAX * 2)
 
-enum { POLL_CONTROL, POLL_CHILDREN, POLL_LISTENERS };
+enum { POLL_CONTROL, POLL_CHILDREN, POLL_CALLERS, POLL_LISTENERS };
+
+#define BACKLOG 8
 
 struct listener {
     int fd; /* while `pending`, the socket it will come by */
@@ -43,6 +50,11 @@ static struct filter filter;
 static struct listener listeners[LISTENER_MAX];
 static size_t listener_count;
 static struct denied_page *denied;
+static int denied_fd = -1;     /* kept for later callers, if there can be any */
+static int control = INIT_FD_CONTROL; /* -1: nobody is there */
+static int callers = -1;       /* where the next one comes from */
+static uint32_t outlive_seconds;
+static uint64_t alone_until_ms; /* while nobody is there */
 
 int filter_load(struct filter *ret, int fd)
 {
@@ -120,7 +132,7 @@ static void handle_lane(uint32_t lane, int *fds, size_t fd_count)
     struct init_lane reply = {.type = INIT_LANE, .lane = lane, .errnum = EPROTO};
     if (fd_count > 0)
         reply.errnum = -lane_open(lane, fds[0], fds + 1, fd_count - 1);
-    fd_send(INIT_FD_CONTROL, &reply, sizeof reply, NULL, 0);
+    fd_send(control, &reply, sizeof reply, NULL, 0);
 }
 
 static void handle_signal(const struct init_signal *request)
@@ -128,6 +140,24 @@ static void handle_signal(const struct init_signal *request)
     /* Never 0 or a negative number: those would mean init's own group, or everybody. */
     if (request->pid > 1 && request->number > 0 && request->number < NSIG)
         kill(-request->pid, request->number);
+}
+
+/* The worker's side of the fork keeps the one socket. */
+static void handle_file(const struct init_file *head, const char *paths, int *fds, size_t fd_count)
+{
+    struct file_reply failed = {0};
+    if (fd_count == 0)
+        return;
+    int pid = fork();
+    if (pid == 0) {
+        int sock = dup2(fds[0], INIT_FD_CONTROL);
+        syscall(SYS_close_range, INIT_FD_CONTROL + 1, ~0U, 0);
+        worker_run(sock, &head->request, paths, head->to_size ? paths + head->path_size : NULL);
+    }
+    if (pid < 0) {
+        failed.errnum = errno;
+        send(fds[0], &failed, sizeof failed, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
 }
 
 static void handle_request(const union init_request *request, int *fds, size_t fd_count)
@@ -139,11 +169,20 @@ static void handle_request(const union init_request *request, int *fds, size_t f
     case INIT_SIGNAL:
         handle_signal(&request->signal);
         break;
+    case INIT_OUTLIVE:
+        outlive_seconds = callers >= 0 ? request->outlive.seconds : 0;
+        break;
+    case INIT_KEEP:
+        kept_put(request->keep.id, request->keep.lane, fds, fd_count);
+        break;
+    case INIT_FILE:
+        handle_file(&request->file.head, request->file.paths, fds, fd_count);
+        break;
     case INIT_OPEN:
-        files_open(INIT_FD_CONTROL, &request->open.head, request->open.path);
+        files_open(control, &request->open.head, request->open.path);
         break;
     case INIT_STATFS:
-        files_statfs(INIT_FD_CONTROL, &request->open.head, request->open.path);
+        files_statfs(control, &request->open.head, request->open.path);
         break;
     }
 }
@@ -177,9 +216,10 @@ static void answer_denied(const struct listener *listener)
 static bool serve_request(void)
 {
     static union init_request request;
-    int fds[1 + INIT_GROUP_FDS];
+    int fds[INIT_KEEP_FDS_MAX];
+    _Static_assert(INIT_KEEP_FDS_MAX >= 1 + INIT_GROUP_FDS, "room for a lane's");
     size_t fd_count = sizeof fds / sizeof fds[0];
-    ssize_t size = fd_receive(INIT_FD_CONTROL, &request, sizeof request, fds, &fd_count, 0);
+    ssize_t size = fd_receive(control, &request, sizeof request, fds, &fd_count, 0);
     if (size == 0 || (size < 0 && size != -EMSGSIZE && size != -EBADMSG))
         return false;
     if (size < 0)
@@ -189,6 +229,47 @@ static bool serve_request(void)
     for (size_t i = 0; i < fd_count; i++)
         fd_clear(&fds[i]);
     return true;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* false: there is no reason to go on without one. */
+static bool caller_left(void)
+{
+    fd_clear(&control);
+    if (outlive_seconds == 0)
+        return false;
+    alone_until_ms = now_ms() + outlive_seconds * 1000ULL;
+    return true;
+}
+
+static void greet_caller(void)
+{
+    const struct init_ready ready = {.type = INIT_READY};
+    int conn = accept4(callers, NULL, NULL, SOCK_CLOEXEC);
+    if (conn < 0)
+        return;
+    fd_clear(&control);
+    control = conn;
+    kept_send(control);
+    fd_send(control, &ready, sizeof ready, &denied_fd, 1);
+}
+
+/* For how long poll() may wait: for ever, unless nobody is there. */
+static int patience_ms(void)
+{
+    if (control >= 0)
+        return -1;
+    uint64_t now = now_ms();
+    if (now >= alone_until_ms)
+        return 0;
+    uint64_t left = alone_until_ms - now;
+    return left > 3600000 ? 3600000 : (int)left;
 }
 
 /* The listener itself, from the launcher that has just put its filter on; false if it never came.
@@ -222,12 +303,16 @@ static void serve(int children)
 {
     struct pollfd polled[POLL_LISTENERS + LISTENER_MAX];
     for (;;) {
-        polled[POLL_CONTROL] = (struct pollfd){.fd = INIT_FD_CONTROL, .events = POLLIN};
+        polled[POLL_CONTROL] = (struct pollfd){.fd = control, .events = POLLIN};
+        polled[POLL_CALLERS] = (struct pollfd){.fd = callers, .events = POLLIN};
         polled[POLL_CHILDREN] = (struct pollfd){.fd = children, .events = POLLIN};
         size_t count = listener_count;
         for (size_t i = 0; i < count; i++)
             polled[POLL_LISTENERS + i] = (struct pollfd){.fd = listeners[i].fd, .events = POLLIN};
-        if (poll(polled, POLL_LISTENERS + count, -1) < 0) {
+        int ready = poll(polled, POLL_LISTENERS + count, patience_ms());
+        if (ready == 0 && control < 0 && now_ms() >= alone_until_ms)
+            return;
+        if (ready < 0) {
             /* Anything else is for good, such as a limit that a command has put on us: the session
              * ends. */
             if (errno != EINTR)
@@ -249,8 +334,10 @@ static void serve(int children)
                 listeners[i] = listeners[--listener_count];
             }
         }
-        if (polled[POLL_CONTROL].revents && !serve_request())
+        if (polled[POLL_CONTROL].revents && !serve_request() && !caller_left())
             return;
+        if (polled[POLL_CALLERS].revents)
+            greet_caller();
     }
 }
 
@@ -262,6 +349,8 @@ int main(void)
     /* Before anything else is opened, and could be taken for one of them. */
     for (int i = 0; i < INIT_GROUP_FDS; i++)
         group[i] = fcntl(INIT_FD_GROUP + i, F_GETFD) < 0 ? -1 : INIT_FD_GROUP + i;
+    if (fcntl(INIT_FD_LISTEN, F_GETFD) >= 0)
+        callers = INIT_FD_LISTEN;
     /* Nobody inside may look into this process or borrow its descriptors. */
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, "box-init");
@@ -279,6 +368,12 @@ int main(void)
     if (page < 0 || lane_open(0, INIT_FD_LANE, NULL, 0) < 0)
         return 1;
     close(INIT_FD_LANE);
+    /* Before anybody is told that the session is up: from then on it can be found. */
+    if (callers >= 0) {
+        if (listen(callers, BACKLOG) < 0)
+            return 1;
+        denied_fd = dup(page);
+    }
     if (fd_send(INIT_FD_CONTROL, &ready, sizeof ready, &page, 1) < 0)
         return 1;
     close(page);

@@ -4,6 +4,23 @@
 
 #include <string.h>
 
+/* One or two absolute paths, each ended by its NUL and by no other. */
+static bool file_valid(const struct init_file *head, const char *paths, size_t size)
+{
+    if (head->path_size == 0 || head->path_size > INIT_PATH_MAX || head->to_size > INIT_PATH_MAX ||
+        size != (size_t)head->path_size + head->to_size)
+        return false;
+    const char *to = paths + head->path_size;
+    if (paths[0] != '/' || memchr(paths, '\0', head->path_size) != to - 1)
+        return false;
+    if (head->to_size > 0 &&
+        (to[0] != '/' || memchr(to, '\0', head->to_size) != to + head->to_size - 1))
+        return false;
+    return head->request.op < FILE_OP_MAX &&
+           (head->request.flags & ~(uint32_t)FILE_FLAGS_ALL) == 0 &&
+           (head->request.op == FILE_MOVE) == (head->to_size > 0);
+}
+
 bool init_request_valid(const union init_request *request, size_t size)
 {
     if (size < sizeof request->type || size > sizeof *request)
@@ -13,6 +30,15 @@ bool init_request_valid(const union init_request *request, size_t size)
         return size == sizeof request->lane && request->lane.lane < LANE_MAX;
     case INIT_SIGNAL:
         return size == sizeof request->signal;
+    case INIT_OUTLIVE:
+        return size == sizeof request->outlive;
+    case INIT_KEEP:
+        return size == sizeof request->keep && request->keep.id != 0 &&
+               request->keep.lane < LANE_MAX;
+    case INIT_FILE:
+        return size > sizeof request->file.head &&
+               file_valid(&request->file.head, request->file.paths,
+                          size - sizeof request->file.head);
     case INIT_OPEN:
     case INIT_STATFS: {
         if (size <= sizeof request->open.head)

@@ -11,6 +11,12 @@ union init_request {
     uint32_t type;
     struct init_lane lane;
     struct init_signal signal;
+    struct init_outlive outlive;
+    struct init_keep keep;
+    struct {
+        struct init_file head;
+        char paths[2 * INIT_PATH_MAX];
+    } file;
     struct {
         struct init_open head;
         char path[INIT_PATH_MAX];

@@ -61,6 +61,7 @@ struct cgroup_root {
     enum cgroup_version version;
     unsigned controllers; /* that sessions can be limited by */
     struct cgroup_owner owner;
+    char keeper[CGROUP_KEEPER_MAX]; /* whose sessions outlive their owner; "": nobody's */
     struct cgroup_v1 v1;
     struct cgroup_v2 v2;
     char reason[ERROR_TEXT_MAX];
@@ -74,10 +75,14 @@ struct cgroup_ops {
     int (*session_limit)(struct cgroup_root *root, const char *name,
                          const struct cgroup_limits *limits, struct error *err);
     int (*session_kill)(struct cgroup_root *root, const char *name, struct error *err);
+    bool (*session_exists)(struct cgroup_root *root, const char *name);
+    int (*session_usage)(struct cgroup_root *root, const char *name,
+                         struct cgroup_session_usage *ret);
     bool (*session_reusable)(struct cgroup_root *root, const char *name); /* NULL: never */
     bool (*session_oom)(struct cgroup_root *root, const char *name);      /* NULL: cannot be told */
     int (*session_remove)(struct cgroup_root *root, const char *name, struct error *err);
     int (*lane_create)(struct cgroup_root *root, const char *name, int lane, struct error *err);
+    int (*lane_limit)(struct cgroup_root *root, const char *name, int lane, uint64_t memory);
     int (*lane_open)(struct cgroup_root *root, const char *name, int lane,
                      struct cgroup_lane_fds *ret, struct error *err);
     int (*lane_kill)(struct cgroup_root *root, const char *name, int lane, struct error *err);
@@ -135,6 +140,10 @@ void cgroup_path(char ret[CGROUP_PATH_MAX], const char *name, int lane, const ch
 int cgroup_make(int dir, const char *name, int lane, struct error *err);
 int cgroup_write(int dir, const char *name, int lane, const char *file, const char *text);
 int cgroup_open(int dir, const char *name, int lane, const char *file, int flags);
+/* A number in a file of the group: alone if `key` is NULL, else behind that word. 0 or -errno. */
+int cgroup_read_number(int dir, const char *name, int lane, const char *file, const char *key,
+                       uint64_t *ret);
+bool cgroup_is_there(int dir, const char *name);
 /* Calls `visit` for each group below `dir`/`name` until it returns other than 0; returns that, or
    -errno if they cannot be listed. */
 typedef int (*cgroup_visit)(const char *child, void *data);

@@ -3,6 +3,8 @@
  * not. */
 #include "sandbox/cgroup-internal.h"
 
+#include <errno.h>
+
 static int unsupported(const struct cgroup_root *root, struct error *err)
 {
     error_set(err, ERROR_UNSUPPORTED, "no control groups here: %s", root->reason);
@@ -30,6 +32,25 @@ static int none_session_kill(struct cgroup_root *root, const char *name, struct 
 {
     (void)name;
     return unsupported(root, err);
+}
+
+static bool none_session_exists(struct cgroup_root *root, const char *name)
+{
+    (void)root, (void)name;
+    return false;
+}
+
+static int none_session_usage(struct cgroup_root *root, const char *name,
+                              struct cgroup_session_usage *ret)
+{
+    (void)root, (void)name, (void)ret;
+    return -ENOTSUP;
+}
+
+static int none_lane_limit(struct cgroup_root *root, const char *name, int lane, uint64_t memory)
+{
+    (void)root, (void)name, (void)lane;
+    return memory > 0 ? -ENOTSUP : 0;
 }
 
 static int none_session_remove(struct cgroup_root *root, const char *name, struct error *err)
@@ -85,8 +106,11 @@ const struct cgroup_ops cgroup_none_ops = {
     .session_create = none_session_create,
     .session_limit = none_session_limit,
     .session_kill = none_session_kill,
+    .session_exists = none_session_exists,
+    .session_usage = none_session_usage,
     .session_remove = none_session_remove,
     .lane_create = none_lane_create,
+    .lane_limit = none_lane_limit,
     .lane_open = none_lane_open,
     .lane_kill = none_lane_kill,
     .place = none_place,

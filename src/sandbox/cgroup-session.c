@@ -110,3 +110,33 @@ int cgroup_entry_open(struct cgroup_root *root, const char *name, int lane,
     *ret = entry;
     return 0;
 }
+
+bool cgroup_session_exists(struct cgroup_root *root, const char *name)
+{
+    return check(name, 0, NULL) == 0 && root->ops->session_exists(root, name);
+}
+
+int cgroup_session_usage(struct cgroup_root *root, const char *name,
+                         struct cgroup_session_usage *ret, struct error *err)
+{
+    struct cgroup_session_usage usage = {0};
+    if (check(name, 0, err) < 0)
+        return -1;
+    int rc = root->ops->session_usage(root, name, &usage);
+    if (rc < 0)
+        return error_errno(err, -rc, "cannot read what %s uses", name);
+    *ret = usage;
+    return 0;
+}
+
+int cgroup_lane_limit(struct cgroup_root *root, const char *name, int lane, uint64_t memory_bytes,
+                      struct error *err)
+{
+    const struct cgroup_limits limits = {.memory_bytes = memory_bytes};
+    if (check(name, lane, err) < 0 ||
+        (memory_bytes > 0 && cgroup_check_limits(root, &limits, err) < 0))
+        return -1;
+    int rc = root->ops->lane_limit(root, name, lane, memory_bytes);
+    return rc < 0 ? error_errno(err, -rc, "cannot limit the memory of lane %d of %s", lane, name)
+                  : 0;
+}

@@ -53,18 +53,27 @@ static bool owner_is_gone(const struct cgroup_owner *owner, const struct cgroup_
 }
 
 struct sweep {
-    const struct cgroup_owner *self;
+    const struct cgroup_root *root;
     const char *const *keep;
     size_t keep_count;
     struct strings found;
 };
+
+/* kept.KEEPER.PID.START.NUMBER; the process is in it only so that no name is used twice. */
+static bool is_own_kept(const struct cgroup_root *root, const char *name)
+{
+    size_t length = strlen(root->keeper);
+    return length > 0 && strncmp(name, "kept.", 5) == 0 &&
+           strncmp(name + 5, root->keeper, length) == 0 && name[5 + length] == '.';
+}
 
 static int sweep_visit(const char *child, void *data)
 {
     struct sweep *sweep = data;
     struct cgroup_owner owner;
     unsigned number;
-    if (cgroup_name_parse(child, &owner, &number) < 0 || !owner_is_gone(&owner, sweep->self))
+    if (!is_own_kept(sweep->root, child) && (cgroup_name_parse(child, &owner, &number) < 0 ||
+                                             !owner_is_gone(&owner, &sweep->root->owner)))
         return 0;
     for (size_t i = 0; i < sweep->keep_count; i++)
         if (strcmp(sweep->keep[i], child) == 0)
@@ -75,7 +84,7 @@ static int sweep_visit(const char *child, void *data)
 
 void cgroup_sweep_dir(struct cgroup_root *root, int dir, const char *const *keep, size_t count)
 {
-    struct sweep sweep = {.self = &root->owner, .keep = keep, .keep_count = count};
+    struct sweep sweep = {.root = root, .keep = keep, .keep_count = count};
     cgroup_each_child(dir, ".", sweep_visit, &sweep);
     for (size_t i = 0; i < sweep.found.count; i++) {
         const char *name = sweep.found.items[i];
@@ -98,5 +107,14 @@ void cgroup_sweep(struct cgroup_root *root)
 
 void cgroup_session_name(const struct cgroup_root *root, unsigned number, char *ret, size_t size)
 {
-    cgroup_name_format(&root->owner, number, ret, size);
+    if (root->keeper[0])
+        snprintf(ret, size, "kept.%s.%" PRIu64 ".%" PRIu64 ".%u", root->keeper, root->owner.pid,
+                 root->owner.start, number);
+    else
+        cgroup_name_format(&root->owner, number, ret, size);
+}
+
+void cgroup_set_keeper(struct cgroup_root *root, const char *keeper)
+{
+    snprintf(root->keeper, sizeof root->keeper, "%s", keeper);
 }

@@ -47,6 +47,25 @@ int cgroup_open(int dir, const char *name, int lane, const char *file, int flags
     return fd < 0 ? -errno : fd;
 }
 
+int cgroup_read_number(int dir, const char *name, int lane, const char *file, const char *key,
+                       uint64_t *ret)
+{
+    char path[CGROUP_PATH_MAX];
+    char text[4096];
+    cgroup_path(path, name, lane, file);
+    ssize_t size = fd_read_file(dir, path, text, sizeof text);
+    if (size < 0)
+        return (int)size;
+    return key ? cgroup_parse_keyed(text, (size_t)size, key, ret)
+               : cgroup_parse_number(text, (size_t)size, ret);
+}
+
+bool cgroup_is_there(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
 int cgroup_each_child(int dir, const char *name, cgroup_visit visit, void *data)
 {
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -44,12 +44,18 @@ static const struct cgroup_hierarchy *find(const struct cgroup_root *root, unsig
 
 /* --- limits --- */
 
-static int write_number(int dir, const char *name, const char *file, uint64_t value,
-                        const char *unlimited)
+static int write_lane_number(int dir, const char *name, int lane, const char *file, uint64_t value,
+                             const char *unlimited)
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    return cgroup_write(dir, name, CGROUP_SESSION_ITSELF, file, value ? text : unlimited);
+    return cgroup_write(dir, name, lane, file, value ? text : unlimited);
+}
+
+static int write_number(int dir, const char *name, const char *file, uint64_t value,
+                        const char *unlimited)
+{
+    return write_lane_number(dir, name, CGROUP_SESSION_ITSELF, file, value, unlimited);
 }
 
 /* With memory and swap together limited to the same there is no room for swap. That limit may never
@@ -107,6 +113,43 @@ static int v1_lane_create(struct cgroup_root *root, const char *name, int lane, 
             return -1;
     }
     return 0;
+}
+
+/* Swap is off for the whole session. */
+static int v1_lane_limit(struct cgroup_root *root, const char *name, int lane, uint64_t memory)
+{
+    const struct cgroup_hierarchy *hierarchy = find(root, CGROUP_HAS_MEMORY);
+    return hierarchy ? write_lane_number(hierarchy->dir, name, lane, "memory.limit_in_bytes", memory,
+                                         "-1")
+                     : 0;
+}
+
+static bool v1_session_exists(struct cgroup_root *root, const char *name)
+{
+    return root->v1.count > 0 && cgroup_is_there(root->v1.hierarchies[0].dir, name);
+}
+
+static int v1_session_usage(struct cgroup_root *root, const char *name,
+                            struct cgroup_session_usage *ret)
+{
+    const struct cgroup_hierarchy *memory = find(root, CGROUP_HAS_MEMORY);
+    const struct cgroup_hierarchy *pids = find(root, CGROUP_HAS_PIDS);
+    const struct cgroup_hierarchy *cpu = find(root, CGROUP_HAS_CPUACCT);
+    uint64_t nanoseconds = 0;
+    uint64_t processes = 0;
+    int rc = 0;
+    if (memory)
+        rc = cgroup_read_number(memory->dir, name, CGROUP_SESSION_ITSELF, "memory.usage_in_bytes",
+                                NULL, &ret->memory_bytes);
+    if (rc == 0 && pids)
+        rc = cgroup_read_number(pids->dir, name, CGROUP_SESSION_ITSELF, "pids.current", NULL,
+                                &processes);
+    if (rc == 0 && cpu)
+        rc = cgroup_read_number(cpu->dir, name, CGROUP_SESSION_ITSELF, "cpuacct.usage", NULL,
+                                &nanoseconds);
+    ret->processes = (uint32_t)processes;
+    ret->cpu_us = nanoseconds / 1000;
+    return rc;
 }
 
 static int v1_session_remove(struct cgroup_root *root, const char *name, struct error *err)
@@ -310,9 +353,12 @@ const struct cgroup_ops cgroup_v1_ops = {
     .session_create = v1_session_create,
     .session_limit = v1_session_limit,
     .session_kill = v1_session_kill,
+    .session_exists = v1_session_exists,
+    .session_usage = v1_session_usage,
     .session_reusable = v1_session_reusable,
     .session_remove = v1_session_remove,
     .lane_create = v1_lane_create,
+    .lane_limit = v1_lane_limit,
     .lane_open = v1_lane_open,
     .lane_kill = v1_lane_kill,
     .place = v1_place,

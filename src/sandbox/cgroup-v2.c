@@ -111,6 +111,37 @@ static int v2_session_create(struct cgroup_root *root, const char *name,
     return 0;
 }
 
+static int v2_lane_limit(struct cgroup_root *root, const char *name, int lane, uint64_t memory)
+{
+    char text[24];
+    if (!(root->controllers & CGROUP_HAS_MEMORY))
+        return 0;
+    snprintf(text, sizeof text, "%" PRIu64, memory);
+    return cgroup_write(root->v2.base, name, lane, "memory.max", memory ? text : "max");
+}
+
+/* An earlier process's groups may be in a place that this one has not made ready yet. */
+static bool v2_session_exists(struct cgroup_root *root, const char *name)
+{
+    return cgroup_v2_prepare(root, NULL) == 0 && cgroup_is_there(root->v2.base, name);
+}
+
+static int v2_session_usage(struct cgroup_root *root, const char *name,
+                            struct cgroup_session_usage *ret)
+{
+    int dir = root->v2.base;
+    uint64_t processes = 0;
+    int rc = cgroup_read_number(dir, name, CGROUP_SESSION_ITSELF, "cpu.stat", "usage_usec",
+                                &ret->cpu_us);
+    if (rc == 0 && (root->controllers & CGROUP_HAS_MEMORY))
+        rc = cgroup_read_number(dir, name, CGROUP_SESSION_ITSELF, "memory.current", NULL,
+                                &ret->memory_bytes);
+    if (rc == 0 && (root->controllers & CGROUP_HAS_PIDS))
+        rc = cgroup_read_number(dir, name, CGROUP_SESSION_ITSELF, "pids.current", NULL, &processes);
+    ret->processes = (uint32_t)processes;
+    return rc;
+}
+
 static bool v2_session_oom(struct cgroup_root *root, const char *name)
 {
     char path[CGROUP_PATH_MAX];
@@ -256,9 +287,12 @@ const struct cgroup_ops cgroup_v2_ops = {
     .session_create = v2_session_create,
     .session_limit = v2_session_limit,
     .session_kill = v2_session_kill,
+    .session_exists = v2_session_exists,
+    .session_usage = v2_session_usage,
     .session_oom = v2_session_oom,
     .session_remove = v2_session_remove,
     .lane_create = v2_lane_create,
+    .lane_limit = v2_lane_limit,
     .lane_open = v2_lane_open,
     .lane_kill = v2_lane_kill,
     .place = v2_place,

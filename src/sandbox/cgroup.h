@@ -88,8 +88,12 @@ const char *cgroup_root_fix(const struct cgroup_root *root);
 bool cgroup_root_can(const struct cgroup_root *root, const struct cgroup_limits *limits,
                      const char **ret_missing);
 
+/* From now on names say that the sessions belong to `keeper` (lower-case hex digits), not to this
+   process: nobody's cgroup_sweep() touches them but the same keeper's, whichever process that is. */
+#define CGROUP_KEEPER_MAX 17
+void cgroup_set_keeper(struct cgroup_root *root, const char *keeper);
 /* Kills and removes the groups of owners that are gone; names carry the owner's pid namespace, pid
-   and start time. Sessions that outlive their owner on purpose are to be named in `keep`. */
+   and start time. Of the own keeper's, all are removed that are not named in `keep`. */
 void cgroup_sweep(struct cgroup_root *root);
 void cgroup_sweep_except(struct cgroup_root *root, const char *const *keep, size_t count);
 
@@ -118,6 +122,20 @@ int cgroup_lane_open(struct cgroup_root *root, const char *name, int lane,
 int cgroup_lane_kill(struct cgroup_root *root, const char *name, int lane, struct error *err);
 /* The same for all lanes, init's too; the session can then only be removed. */
 int cgroup_session_kill(struct cgroup_root *root, const char *name, struct error *err);
+/* Whether there are groups of that name where this root has its own: an earlier process may have had
+   them elsewhere. */
+bool cgroup_session_exists(struct cgroup_root *root, const char *name);
+/* What a session uses now, all lanes together. */
+struct cgroup_session_usage {
+    uint64_t cpu_us;
+    uint64_t memory_bytes;
+    uint32_t processes;
+};
+int cgroup_session_usage(struct cgroup_root *root, const char *name,
+                         struct cgroup_session_usage *ret, struct error *err);
+/* A limit of the lane's own below the session's; 0: none. */
+int cgroup_lane_limit(struct cgroup_root *root, const char *name, int lane, uint64_t memory_bytes,
+                      struct error *err);
 /* Whether the groups of a session that has ended are as good as new: what it read may stay charged
    to them, and would be billed to the next. Counters are to be read as differences, lanes may be
    there already. v1 alone: making groups is cheap on v2. */

@@ -222,7 +222,7 @@ static int launch_run(struct launch *launch, pid_t *ret_keeper, struct error *er
     return 0;
 }
 
-int net_pasta_start(pid_t pid, pid_t *ret_pasta, struct error *err)
+int net_pasta_start(pid_t pid, bool outlive, pid_t *ret_pasta, struct error *err)
 {
     char target[16];
     char *argv[ARRAY_SIZE(options) + 2] = {NULL};
@@ -235,7 +235,8 @@ int net_pasta_start(pid_t pid, pid_t *ret_pasta, struct error *err)
         return -1;
     struct launch launch = {.path = pasta_path(), .argv = argv};
     cleanup_close int session = open_pidfd(pid);
-    cleanup_close int caller = open_pidfd(getpid());
+    /* Who is not to end with its caller watches the session twice. */
+    cleanup_close int caller = open_pidfd(outlive ? pid : getpid());
     if (session < 0 || caller < 0)
         return error_errno(err, errno, "cannot watch the session's process %d", (int)pid);
     launch.session = session;

@@ -91,9 +91,9 @@ int net_filter_install(const struct net_policy *policy, const struct strings *ho
                        struct error *err);
 /* Then from outside: pasta, joined to the namespaces of `pid`, whose user namespace the caller must
    own. Returns when the session has its link. *ret_pasta is a child of the caller that holds pasta
-   and is the caller's to reap; it ends with the session's process `pid`, with the caller, and on
-   SIGTERM. */
-int net_pasta_start(pid_t pid, pid_t *ret_pasta, struct error *err);
+   and is the caller's to reap; it ends with the session's process `pid`, with the caller unless it
+   is to `outlive` it, and on SIGTERM. */
+int net_pasta_start(pid_t pid, bool outlive, pid_t *ret_pasta, struct error *err);
 /* NULL if networks can be made, else why not; *ret_fix the command that helps, or NULL. Valid until
    the next call. */
 const char *net_unavailable(const char **ret_fix);

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/files.h"
+
 /* --- lanes ------------------------------------------------------------------------------------ */
 
 #define LANE_MAX 64
@@ -91,6 +93,12 @@ enum init_message {
     INIT_STATFS, /* → struct init_open and the path; ← struct init_statfs */
     INIT_SIGNAL, /* → struct init_signal; no answer */
     INIT_REPLY,
+    INIT_OUTLIVE, /* → struct init_outlive; no answer */
+    INIT_KEEP,    /* → struct init_keep and descriptors: hold them for whoever comes after the
+                     caller; no descriptors: let go of them. No answer. ← the same, to a new caller,
+                     ahead of INIT_READY */
+    INIT_FILE,    /* → struct init_file, the path, perhaps another, and a stream socket, on which a
+                     worker does the rest (core/files.h) */
 };
 
 struct init_ready {
@@ -158,6 +166,31 @@ struct init_signal {
     int32_t number;
 };
 
+/* Without a caller init exits, and the session with it, unless it was told to wait so long for the
+   next one, which comes by the socket that init listens on. */
+struct init_outlive {
+    uint32_t type;
+    uint32_t seconds;
+};
+
+#define INIT_KEPT_MAX     LANE_MAX
+#define INIT_KEEP_FDS_MAX 5
+
+/* A caller's process in a lane: the lane's socket first, then what the caller wants to have again. */
+struct init_keep {
+    uint32_t type;
+    uint32_t id; /* the caller's, not 0 */
+    uint32_t lane;
+};
+
+struct init_file {
+    uint32_t type;
+    uint32_t path_size; /* with its NUL */
+    uint32_t to_size;   /* likewise; 0: none */
+    uint32_t unused;
+    struct file_request request;
+};
+
 /* Where init finds its descriptors, and the launcher of a lane its own. */
 #define INIT_FD_CONTROL 3
 #define INIT_FD_FILTER  4 /* the seccomp program, a sealed memfd */
@@ -168,6 +201,8 @@ struct init_signal {
 #define INIT_FD_GROUP \
     7 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
 #define INIT_GROUP_FDS 3
+#define INIT_FD_LISTEN \
+    (INIT_FD_GROUP + INIT_GROUP_FDS) /* bound, for callers to come; closed if there will be none */
 
 /* --- spawner ---------------------------------------------------------------------------------- */
 
@@ -176,6 +211,11 @@ enum spawner_message {
     SPAWNER_LANE,            /* make `lane`; the way into it comes back */
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
+    SPAWNER_ADOPT,  /* struct spawner_adopt: a session of an earlier spawner; its control socket comes
+                       back */
+    SPAWNER_PRUNE,  /* kill what is in lanes other than those of `lanes` */
+    SPAWNER_SWEEP,  /* remove what earlier spawners left and nobody adopted */
+    SPAWNER_USAGE,  /* what the session uses now */
     SPAWNER_REPLY,
     SPAWNER_ENDED, /* unasked: the session's init is gone; `lane` is 1 if the kernel killed for
                       memory in it */
@@ -183,13 +223,36 @@ enum spawner_message {
 
 struct spawner_request {
     uint32_t type;
+    uint32_t tag; /* echoed */
     uint32_t session;
     int32_t lane;
+    union {
+        uint64_t memory; /* LANE: a limit of its own, in bytes; 0: none */
+        uint64_t lanes;  /* PRUNE: a bit for each lane to be spared */
+    };
+};
+
+#define SPAWNER_KEY_MAX   17 /* 16 hex digits and a NUL */
+#define SPAWNER_GROUP_MAX 96
+
+struct spawner_adopt {
+    struct spawner_request head;
+    uint32_t range;
+    uint32_t linked;
+    char key[SPAWNER_KEY_MAX];
+    char group[SPAWNER_GROUP_MAX]; /* "": it had none */
+};
+
+struct spawner_usage {
+    uint64_t cpu_us;
+    uint64_t memory_bytes;
+    uint32_t processes;
 };
 
 struct spawner_reply {
     uint32_t type;
     uint32_t request; /* the type it answers */
+    uint32_t tag;
     uint32_t session;
     int32_t lane;
     uint32_t code; /* enum error_code; 0: done */
@@ -198,9 +261,12 @@ struct spawner_reply {
     uint32_t cgroup;  /* enum cgroup_version of the lane's descriptors */
     uint32_t
         cgroup_fds; /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
-    uint32_t id_base;
+    uint32_t range;
+    uint32_t linked;
     uint32_t
         entry_fds; /* so many descriptors, ahead of those, are the way into the lane's groups */
+    char group[SPAWNER_GROUP_MAX]; /* CREATE: what ADOPT will want to know */
+    struct spawner_usage usage;
     char message[INIT_TEXT_MAX];
     char hint[INIT_TEXT_MAX];
 };

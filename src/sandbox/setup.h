@@ -21,6 +21,7 @@ struct setup {
     int lane;        /* becomes INIT_FD_LANE */
     int filter;      /* becomes INIT_FD_FILTER */
     int range_lock;  /* becomes INIT_FD_RANGE, or -1 */
+    int listen;      /* becomes INIT_FD_LISTEN, or -1 */
     int init_binary; /* box-init, a sealed memfd */
     int go;          /* read end */
 };

@@ -28,6 +28,7 @@ struct making {
     int control[2];
     int lane[2];
     int go[2];
+    int listen;
     int netns;
     struct strings host_addresses;
     int birth_group;
@@ -124,6 +125,8 @@ static int take_resources(struct making *making, struct error *err)
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, making->lane) < 0 ||
         pipe2(making->go, O_CLOEXEC) < 0)
         return error_errno(err, errno, "cannot make sockets");
+    if (making->session->key[0])
+        return socket_make(spawner, making->session->key, &making->listen, err);
     return 0;
 }
 
@@ -192,6 +195,7 @@ static pid_t clone_init(struct making *making, struct error *err)
             .lane = making->lane[1],
             .filter = filter,
             .range_lock = making->range.lock_fd,
+            .listen = making->listen,
             .init_binary = spawner->init_binary,
             .go = making->go[0],
         };
@@ -225,7 +229,7 @@ static int complete(struct making *making, struct error *err)
     if (say(making->go[1], SETUP_MAPPED, err) < 0)
         return -1;
     if (making->plan.ids != ID_RANGE && making->plan.network == NETWORK_ON &&
-        net_pasta_start(session->pid, &session->pasta, err) < 0)
+        net_pasta_start(session->pid, session->key[0] != '\0', &session->pasta, err) < 0)
         return -1;
     return say(making->go[1], SETUP_LINKED, err);
 }
@@ -247,6 +251,7 @@ static void making_release(struct making *making)
     fd_clear(&making->lane[1]);
     fd_clear(&making->go[0]);
     fd_clear(&making->go[1]);
+    fd_clear(&making->listen);
     fd_clear(&making->birth_group);
     cgroup_entry_close(&making->entry);
     cgroup_entry_close(&making->init_entry);
@@ -292,6 +297,7 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                             .control = {-1, -1},
                             .lane = {-1, -1},
                             .go = {-1, -1},
+                            .listen = -1,
                             .netns = -1,
                             .birth_group = -1,
                             .entry = {{-1, -1, -1}},
@@ -300,7 +306,8 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
         return -1;
     struct spawned *session = making.session = xcalloc(1, sizeof *session);
     session->number = spawner->next_number++;
-    session->netns = -1;
+    session->netns = session->pidfd = -1;
+    memcpy(session->key, spec->key, sizeof session->key);
     session->single = making.plan.single;
     making.sources = xcalloc(making.plan.step_count, sizeof *making.sources);
     for (size_t i = 0; i < making.plan.step_count; i++)
@@ -320,7 +327,9 @@ int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                  making.plan.notes.items[i]);
     }
     reply->host_pid = session->pid;
-    reply->id_base = making.range.base;
+    reply->range = making.range.index;
+    reply->linked = session->linked;
+    memcpy(reply->group, session->group, sizeof reply->group);
     ret_fds[(*ret_count)++] = steal_fd(&making.control[0]);
     ret_fds[(*ret_count)++] = steal_fd(&making.lane[0]);
     spawner_lane_fds(spawner, session, 0, reply, ret_fds, ret_count);
@@ -339,6 +348,8 @@ fail:
 
 void spawned_release(struct spawner *spawner, struct spawned *session)
 {
+    fd_clear(&session->pidfd);
+    socket_remove(spawner, session->key);
     if (session->pasta > 0) {
         kill(session->pasta, SIGKILL);
         while (waitpid(session->pasta, NULL, 0) < 0 && errno == EINTR)

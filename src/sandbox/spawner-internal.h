@@ -35,7 +35,10 @@ struct spawned {
     struct spawned *next;
     uint32_t number;
     enum session_state state;
-    pid_t pid; /* of init: our child, so it stays ours until reaped */
+    uint32_t destroy_tag; /* of the request that SESSION_ENDING owes an answer */
+    pid_t pid; /* of init: our child, so it stays ours until reaped; or adopted, then … */
+    int pidfd; /* … this is what counts; -1 for a child */
+    char key[SPEC_KEY_MAX]; /* "": it ends with the caller */
     pid_t pasta;
     char group[CGROUP_NAME_MAX];
     bool has_group;
@@ -47,6 +50,8 @@ struct spawned {
 
 struct spawner {
     int sock;
+    int events;  /* epoll: the socket, children, adopted sessions */
+    int sockets; /* the directory of sessions' sockets, or -1 */
     const struct spawner_config *config;
     struct facts facts;
     struct cgroup_root *cgroups;
@@ -76,6 +81,18 @@ void spawner_await_network(struct spawner *spawner);
    close; -1 without error where the plan has none. */
 int spawner_base(struct spawner *spawner, const struct plan *plan, int *ret_namespace,
                  struct error *err);
+
+/* spawner-adopt.c */
+int sockets_open(struct spawner *spawner, struct error *err);
+int socket_make(const struct spawner *spawner, const char *key, int *ret_fd, struct error *err);
+void socket_remove(const struct spawner *spawner, const char *key);
+/* A session of an earlier spawner; ERROR_GONE if nothing of it is left. */
+int spawner_adopt(struct spawner *spawner, const struct spawner_adopt *request,
+                  struct spawned **ret, int *ret_control, struct error *err);
+/* Kills what is in its lanes but for those whose bit is set. */
+void spawner_prune(struct spawner *spawner, const struct spawned *session, uint64_t spared);
+/* Removes what earlier spawners of this directory left and nobody adopted. */
+void spawner_sweep(struct spawner *spawner);
 
 /* spawner-groups.c: a session's control groups, used again where that can be done. */
 int groups_take(struct spawner *spawner, struct spawned *session,

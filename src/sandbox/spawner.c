@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -128,9 +129,19 @@ static void send_reply(struct spawner *spawner, const struct spawner_reply *repl
         close(fds[i]);
 }
 
-static void do_create(struct spawner *spawner, const unsigned char *data, size_t size)
+static struct spawner_reply reply_to(const struct spawner_request *request)
 {
-    struct spawner_reply reply = {.type = SPAWNER_REPLY, .request = SPAWNER_CREATE};
+    return (struct spawner_reply){.type = SPAWNER_REPLY,
+                                  .request = request->type,
+                                  .tag = request->tag,
+                                  .session = request->session,
+                                  .lane = request->lane};
+}
+
+static void do_create(struct spawner *spawner, const struct spawner_request *request,
+                      const unsigned char *data, size_t size)
+{
+    struct spawner_reply reply = reply_to(request);
     struct wire_reader reader = {.data = data, .left = size};
     struct sandbox_spec spec = {0};
     struct error err = ERROR_INIT;
@@ -157,14 +168,17 @@ static void do_create(struct spawner *spawner, const unsigned char *data, size_t
 }
 
 static int make_lane(struct spawner *spawner, const struct spawned *session, int lane,
-                     struct spawner_reply *reply, int *fds, size_t *count, struct error *err)
+                     uint64_t memory, struct spawner_reply *reply, int *fds, size_t *count, struct error *err)
 {
     struct cgroup_entry entry;
     if (lane < 0 || lane >= LANE_MAX || session->single)
         return error_set(err, ERROR_INVALID, "no such lane can be made");
     if (!session->has_group)
-        return 0;
+        return memory ? error_set(err, ERROR_UNSUPPORTED,
+                                  "a memory limit of its own needs control groups")
+                      : 0;
     if (cgroup_lane_create(spawner->cgroups, session->group, lane, err) < 0 ||
+        cgroup_lane_limit(spawner->cgroups, session->group, lane, memory, err) < 0 ||
         cgroup_entry_open(spawner->cgroups, session->group, lane, &entry, err) < 0)
         return -1;
     for (size_t i = 0; i < CGROUP_ENTRY_MAX; i++) {
@@ -178,10 +192,7 @@ static int make_lane(struct spawner *spawner, const struct spawned *session, int
 
 static void do_lane(struct spawner *spawner, const struct spawner_request *request)
 {
-    struct spawner_reply reply = {.type = SPAWNER_REPLY,
-                                  .request = SPAWNER_LANE,
-                                  .session = request->session,
-                                  .lane = request->lane};
+    struct spawner_reply reply = reply_to(request);
     struct error err = ERROR_INIT;
     int fds[FD_PASS_MAX];
     size_t count = 0;
@@ -189,7 +200,7 @@ static void do_lane(struct spawner *spawner, const struct spawner_request *reque
     if (!session)
         error_set(&err, ERROR_GONE, "the session has ended");
     else
-        make_lane(spawner, session, request->lane, &reply, fds, &count, &err);
+        make_lane(spawner, session, request->lane, request->memory, &reply, fds, &count, &err);
     if (err.code)
         fill_error(&reply, &err);
     send_reply(spawner, &reply, fds, count);
@@ -197,10 +208,7 @@ static void do_lane(struct spawner *spawner, const struct spawner_request *reque
 
 static void do_kill(struct spawner *spawner, const struct spawner_request *request)
 {
-    struct spawner_reply reply = {.type = SPAWNER_REPLY,
-                                  .request = SPAWNER_KILL,
-                                  .session = request->session,
-                                  .lane = request->lane};
+    struct spawner_reply reply = reply_to(request);
     struct error err = ERROR_INIT;
     struct spawned *session = find_session(spawner, request->session);
     if (!session || !session->has_group || session->single || request->lane < 0 ||
@@ -213,26 +221,99 @@ static void do_kill(struct spawner *spawner, const struct spawner_request *reque
     send_reply(spawner, &reply, NULL, 0);
 }
 
+static void end_session(const struct spawned *session)
+{
+    if (session->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, session->pidfd, SIGKILL, NULL, 0);
+    else
+        kill(session->pid, SIGKILL);
+}
+
 static void do_destroy(struct spawner *spawner, const struct spawner_request *request)
 {
     struct spawned *session = find_session(spawner, request->session);
     if (session && session->state != SESSION_DEAD) {
         session->state = SESSION_ENDING;
-        kill(session->pid, SIGKILL);
+        session->destroy_tag = request->tag;
+        end_session(session);
         return; /* the reply follows when it is gone */
     }
     if (session)
         drop_session(spawner, session);
-    struct spawner_reply reply = {
-        .type = SPAWNER_REPLY, .request = SPAWNER_DESTROY, .session = request->session};
+    struct spawner_reply reply = reply_to(request);
     send_reply(spawner, &reply, NULL, 0);
 }
+
+static void do_adopt(struct spawner *spawner, const struct spawner_adopt *request)
+{
+    struct spawner_reply reply = reply_to(&request->head);
+    struct error err = ERROR_INIT;
+    struct spawned *session;
+    int control = -1;
+    if (spawner_adopt(spawner, request, &session, &control, &err) < 0) {
+        fill_error(&reply, &err);
+    } else {
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = session->number};
+        epoll_ctl(spawner->events, EPOLL_CTL_ADD, session->pidfd, &event);
+        session->next = spawner->sessions;
+        spawner->sessions = session;
+        reply.session = session->number;
+        reply.host_pid = session->pid;
+        memcpy(reply.group, session->has_group ? session->group : "", session->has_group ? sizeof reply.group : 1);
+    }
+    send_reply(spawner, &reply, &control, control >= 0);
+}
+
+static void do_prune(struct spawner *spawner, const struct spawner_request *request)
+{
+    struct spawner_reply reply = reply_to(request);
+    const struct spawned *session = find_session(spawner, request->session);
+    if (session)
+        spawner_prune(spawner, session, request->lanes);
+    send_reply(spawner, &reply, NULL, 0);
+}
+
+static void do_sweep(struct spawner *spawner, const struct spawner_request *request)
+{
+    struct spawner_reply reply = reply_to(request);
+    spawner_sweep(spawner);
+    send_reply(spawner, &reply, NULL, 0);
+}
+
+static void do_usage(struct spawner *spawner, const struct spawner_request *request)
+{
+    struct spawner_reply reply = reply_to(request);
+    struct cgroup_session_usage usage;
+    struct error err = ERROR_INIT;
+    const struct spawned *session = find_session(spawner, request->session);
+    if (!session)
+        error_set(&err, ERROR_GONE, "the session has ended");
+    else if (!session->has_group)
+        error_set(&err, ERROR_UNSUPPORTED, "the session has no control group to tell its usage by");
+    else if (cgroup_session_usage(spawner->cgroups, session->group, &usage, &err) == 0)
+        reply.usage = (struct spawner_usage){.cpu_us = usage.cpu_us,
+                                             .memory_bytes = usage.memory_bytes,
+                                             .processes = usage.processes};
+    if (err.code)
+        fill_error(&reply, &err);
+    send_reply(spawner, &reply, NULL, 0);
+}
+
+/* What has only a head. */
+static const struct {
+    uint32_t type;
+    void (*run)(struct spawner *spawner, const struct spawner_request *request);
+} handlers[] = {
+    {SPAWNER_LANE, do_lane},   {SPAWNER_KILL, do_kill},   {SPAWNER_DESTROY, do_destroy},
+    {SPAWNER_PRUNE, do_prune}, {SPAWNER_SWEEP, do_sweep}, {SPAWNER_USAGE, do_usage},
+};
 
 /* false: the caller is gone. */
 static bool serve_request(struct spawner *spawner)
 {
     static union {
         struct spawner_request request;
+        struct spawner_adopt adopt;
         unsigned char data[sizeof(struct spawner_request) + SPEC_WIRE_MAX];
     } in;
     ssize_t size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
@@ -242,57 +323,94 @@ static bool serve_request(struct spawner *spawner)
         return true;
     size_t rest = (size_t)size - sizeof in.request;
     if (in.request.type == SPAWNER_CREATE)
-        do_create(spawner, in.data + sizeof in.request, rest);
-    else if (in.request.type == SPAWNER_LANE && rest == 0)
-        do_lane(spawner, &in.request);
-    else if (in.request.type == SPAWNER_KILL && rest == 0)
-        do_kill(spawner, &in.request);
-    else if (in.request.type == SPAWNER_DESTROY && rest == 0)
-        do_destroy(spawner, &in.request);
+        do_create(spawner, &in.request, in.data + sizeof in.request, rest);
+    else if (in.request.type == SPAWNER_ADOPT && size == sizeof in.adopt)
+        do_adopt(spawner, &in.adopt);
+    for (size_t i = 0; i < ARRAY_SIZE(handlers); i++) {
+        if (handlers[i].type == in.request.type && rest == 0)
+            handlers[i].run(spawner, &in.request);
+    }
     return true;
 }
 
 /* --- children
  * -------------------------------------------------------------------------------------- */
 
-static void session_ended(struct spawner *spawner, pid_t pid)
+static void session_ended(struct spawner *spawner, struct spawned *session)
 {
-    struct spawned *session = spawner->sessions;
-    while (session && session->pid != pid)
-        session = session->next;
-    if (!session)
-        return;
+    bool asked = session->state == SESSION_ENDING;
     struct spawner_reply reply = {
-        .type = session->state == SESSION_ENDING ? SPAWNER_REPLY : SPAWNER_ENDED,
+        .type = asked ? SPAWNER_REPLY : SPAWNER_ENDED,
         .request = SPAWNER_DESTROY,
+        .tag = session->destroy_tag,
         .session = session->number,
-        .lane = session->state == SESSION_LIVE && session->has_group &&
+        .lane = !asked && session->has_group &&
                 cgroup_session_oom(spawner->cgroups, session->group),
     };
     session->pid = -1; /* somebody else's from now on */
+    fd_clear(&session->pidfd);
     /* Nobody need wait for the rest: no process is left. */
     send_reply(spawner, &reply, NULL, 0);
-    if (session->state == SESSION_ENDING)
+    if (asked)
         drop_session(spawner, session);
     else
         session->state = SESSION_DEAD;
 }
 
+static struct spawned *find_child(struct spawner *spawner, pid_t pid)
+{
+    struct spawned *session = spawner->sessions;
+    while (session && (session->pid != pid || session->pidfd >= 0))
+        session = session->next;
+    return session;
+}
+
 static void reap(struct spawner *spawner)
 {
     pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-        session_ended(spawner, pid);
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+        struct spawned *session = find_child(spawner, pid);
+        if (session)
+            session_ended(spawner, session);
+    }
 }
 
+#define LEAVE_TRIES 200
+
+static bool any_ending(const struct spawner *spawner)
+{
+    for (const struct spawned *session = spawner->sessions; session; session = session->next) {
+        if (session->pid > 0 && session->pidfd < 0)
+            return true;
+    }
+    return false;
+}
+
+/* A key means that the session may have been told to wait for the caller's successor. If it was not,
+   it is ending now by itself, as the others are of being killed; 200 ms are enough for that. Whatever
+   of a session is there afterwards is left to the successor. */
 static void end_everything(struct spawner *spawner)
 {
-    for (struct spawned *session = spawner->sessions; session; session = session->next) {
-        if (session->state != SESSION_DEAD)
-            kill(session->pid, SIGKILL);
+    for (const struct spawned *session = spawner->sessions; session; session = session->next) {
+        if (session->pid > 0 && !session->key[0])
+            end_session(session);
+    }
+    for (int i = 0; i < LEAVE_TRIES && any_ending(spawner); i++) {
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+            struct spawned *session = find_child(spawner, pid);
+            if (session)
+                session->pid = -1;
+        }
+        poll(NULL, 0, 1);
     }
     while (spawner->sessions) {
         struct spawned *session = spawner->sessions;
+        if (session->pid > 0 && session->key[0]) {
+            spawner->sessions = session->next;
+            free(session);
+            continue;
+        }
         while (session->pid > 0 && waitpid(session->pid, NULL, 0) < 0 && errno == EINTR)
             ;
         drop_session(spawner, session);
@@ -336,7 +454,10 @@ static int prepare(struct spawner *spawner, struct error *err)
     if (cgroup_root_open(&spawner->cgroups, err) < 0)
         return -1;
     facts_set_cgroup(&spawner->facts, spawner->cgroups);
-    cgroup_sweep(spawner->cgroups);
+    if (sockets_open(spawner, err) < 0)
+        return -1;
+    if (spawner->sockets < 0) /* else it is the caller's to say when */
+        cgroup_sweep(spawner->cgroups);
     if (spawner->facts.root) {
         spawner->host_netns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
         spawner->host_mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -350,11 +471,14 @@ static int prepare(struct spawner *spawner, struct error *err)
 /* Until a caller asks for something there is one answer to everything: what went wrong. */
 static void refuse_all(struct spawner *spawner, const struct error *err)
 {
-    char request[sizeof(struct spawner_request)];
+    static union {
+        struct spawner_request request;
+        char data[sizeof(struct spawner_request) + SPEC_WIRE_MAX];
+    } in;
     ssize_t size;
     do {
-        size = fd_receive(spawner->sock, request, sizeof request, NULL, NULL, 0);
-        struct spawner_reply reply = {.type = SPAWNER_REPLY, .request = SPAWNER_CREATE};
+        size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
+        struct spawner_reply reply = reply_to(&in.request);
         fill_error(&reply, err);
         if (size != 0)
             send_reply(spawner, &reply, NULL, 0);
@@ -371,27 +495,56 @@ static bool idle_work(struct spawner *spawner)
     return spawner->netns && netns_pool_fill(spawner->netns, spawner->lent);
 }
 
+enum { EVENT_CALLER = 0, EVENT_CHILDREN = UINT32_MAX }; /* others are numbers of sessions */
+
+/* false: the caller is gone. */
+static bool serve_event(struct spawner *spawner, int children, uint64_t what)
+{
+    if (what == EVENT_CALLER)
+        return serve_request(spawner);
+    if (what == EVENT_CHILDREN) {
+        struct signalfd_siginfo info;
+        while (read(children, &info, sizeof info) > 0)
+            ;
+        reap(spawner);
+        return true;
+    }
+    struct spawned *session = find_session(spawner, (uint32_t)what);
+    if (session && session->pidfd >= 0)
+        session_ended(spawner, session);
+    return true;
+}
+
+/* Ends of sessions first: a request that follows may be about one. */
 static void serve(struct spawner *spawner, int children)
 {
+    struct epoll_event events[16];
     for (;;) {
-        struct pollfd polled[] = {{.fd = spawner->sock, .events = POLLIN},
-                                  {.fd = children, .events = POLLIN}};
-        int ready = poll(polled, ARRAY_SIZE(polled), 0);
+        int ready = epoll_wait(spawner->events, events, ARRAY_SIZE(events), 0);
         if (ready == 0 && idle_work(spawner))
             continue;
         if (ready == 0)
-            ready = poll(polled, ARRAY_SIZE(polled), -1);
-        if (ready < 0)
-            continue;
-        if (polled[1].revents) {
-            struct signalfd_siginfo info;
-            while (read(children, &info, sizeof info) > 0)
-                ;
-            reap(spawner);
+            ready = epoll_wait(spawner->events, events, ARRAY_SIZE(events), -1);
+        for (int pass = 0; pass < 2; pass++) {
+            for (int i = 0; i < ready; i++) {
+                bool of_caller = events[i].data.u64 == EVENT_CALLER;
+                if (of_caller == (pass == 1) && !serve_event(spawner, children, events[i].data.u64))
+                    return;
+            }
         }
-        if (polled[0].revents && !serve_request(spawner))
-            return;
     }
+}
+
+static int watch(struct spawner *spawner, int children, struct error *err)
+{
+    struct epoll_event caller = {.events = EPOLLIN, .data.u64 = EVENT_CALLER};
+    struct epoll_event child = {.events = EPOLLIN, .data.u64 = EVENT_CHILDREN};
+    spawner->events = epoll_create1(EPOLL_CLOEXEC);
+    if (children < 0 || spawner->events < 0 ||
+        epoll_ctl(spawner->events, EPOLL_CTL_ADD, spawner->sock, &caller) < 0 ||
+        epoll_ctl(spawner->events, EPOLL_CTL_ADD, children, &child) < 0)
+        return error_errno(err, errno, "cannot watch for requests");
+    return 0;
 }
 
 /* Whoever reads the caller's output waits for the last holder of its pipes: that must not be us. */
@@ -418,7 +571,7 @@ static void shed_inherited(void)
 static _Noreturn void spawner_main(const struct spawner_config *config, int sock)
 {
     struct spawner spawner = {
-        .sock = sock, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
+        .sock = sock, .sockets = -1, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
     /* Not where the last one began: its ranges are the likeliest to be in use, or their links to
      * linger. */
     spawner.range_hint = (uint32_t)getpid() * 2654435761u % IDRANGE_COUNT;
@@ -438,7 +591,7 @@ static _Noreturn void spawner_main(const struct spawner_config *config, int sock
     for (size_t i = 0; i < SECCOMP_PROFILE_MAX; i++)
         spawner.filters[i] = -1;
     int children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (children < 0 || prepare(&spawner, &err) < 0) {
+    if (watch(&spawner, children, &err) < 0 || prepare(&spawner, &err) < 0) {
         refuse_all(&spawner, &err);
         _exit(1);
     }

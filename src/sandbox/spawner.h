@@ -2,7 +2,7 @@
 /* The spawner: a small single-threaded process that makes and ends sessions, and owns their
    cgroups, mounts and network namespaces. It is forked before its caller does anything else of
    weight, understands the SPAWNER_* messages only, and ends everything it made when its caller's
-   socket closes. */
+   socket closes, but for sessions with a key: those decide for themselves (INIT_OUTLIVE). */
 #pragma once
 
 #include "core/error.h"
@@ -12,6 +12,9 @@ struct spawner_config {
     struct mount_policy policy;
     const char *image_directory; /* where workspaces with a quota live; NULL: /var/tmp */
     const char *init_binary;     /* NULL: box-init beside this program, or where it was installed */
+    const char *socket_directory; /* where sessions with a key listen for the caller's successor, and
+                                     what makes their groups this daemon's own; NULL: no session
+                                     outlives its caller */
     unsigned ready; /* how many sessions to be prepared for ahead of time; 0: one session, then the
                        end */
 };

@@ -3,6 +3,7 @@
 #include "sandbox/spec.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/path.h"
@@ -164,6 +165,9 @@ int sandbox_spec_check(const struct sandbox_spec *spec, struct error *err)
         if (net_cidr_parse(spec->allow_net.items[i], &cidr, err) < 0)
             return -1;
     }
+    if (spec->key[0] && (strlen(spec->key) != SPEC_KEY_MAX - 1 ||
+                         strspn(spec->key, "0123456789abcdef") != SPEC_KEY_MAX - 1))
+        return error_set(err, ERROR_INVALID, "a key has 16 hex digits");
     if (check_limits(spec, err) < 0)
         return -1;
     return check_mounts(spec, err);
@@ -200,6 +204,7 @@ void sandbox_spec_encode(const struct sandbox_spec *spec, struct wire_writer *w)
     wire_put_u32(w, (uint32_t)spec->seccomp);
     wire_put_u32(w, spec->strict);
     wire_put_u32(w, spec->single);
+    wire_put_string(w, spec->key);
 }
 
 static bool get_bool(struct wire_reader *r)
@@ -260,6 +265,7 @@ int sandbox_spec_decode(struct wire_reader *r, struct sandbox_spec *ret, struct 
     spec.seccomp = (enum seccomp_profile)wire_get_u32(r);
     spec.strict = get_bool(r);
     spec.single = get_bool(r);
+    snprintf(spec.key, sizeof spec.key, "%s", wire_get_string(r, sizeof spec.key - 1));
     if (!wire_done(r)) {
         error_set(err, ERROR_PROTOCOL, "malformed spec%s%s", inner.message[0] ? ": " : "",
                   inner.message);

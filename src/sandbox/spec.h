@@ -14,6 +14,7 @@
 #define SPEC_PATHS_MAX  32
 #define SPEC_ALLOW_MAX  64
 #define SPEC_WIRE_MAX   (256 * 1024)
+#define SPEC_KEY_MAX    17
 
 #define NETWORK_MODES(X) \
     X(OFF, "off")        \
@@ -62,6 +63,8 @@ struct sandbox_spec {
     uint64_t quota_inodes;
     enum seccomp_profile seccomp;
     bool strict; /* refuse every weaker rung */
+    char key[SPEC_KEY_MAX]; /* names the socket by which a later caller may reach its init: 16 hex
+                               digits; "": none, it ends with its caller */
     bool single; /* one command, then the end: init need not outlive a killed command */
 };
 

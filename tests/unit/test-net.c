@@ -718,7 +718,7 @@ static void user_caller(struct report *report)
     if (report->session < 0 || map_ids(report->session) < 0 || write(mapped[1], "x", 1) != 1 ||
         read(ready[0], &byte, 1) != 1)
         return;
-    report->rc = net_pasta_start(report->session, &keeper, &err);
+    report->rc = net_pasta_start(report->session, false, &keeper, &err);
     memcpy(report->why, err.message, sizeof report->why);
 }
 
