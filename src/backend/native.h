@@ -7,12 +7,13 @@
 
 struct native_options {
     const struct spawner_config *spawner; /* must stay */
-    struct strings allow_net;             /* private ranges that sessions with a network may reach */
-    uint64_t scratch_bytes;               /* 0: the default */
-    bool strict;                          /* refuse every weaker rung */
+    struct strings allow_net; /* private ranges that sessions with a network may reach */
+    uint64_t scratch_bytes;   /* 0: the default */
+    bool strict;              /* refuse every weaker rung */
 };
 
-/* Forks the spawner: to be called early, while there is one thread, all privilege and little memory. */
+/* Forks the spawner: to be called early, while there is one thread, all privilege and little
+ * memory. */
 int native_spawn(const struct native_options *options, int *ret_sock, pid_t *ret_pid,
                  struct error *err);
 /* The backend on the spawner's socket, which it takes over. */

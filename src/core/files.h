@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conversation with a file worker: a process inside the sandbox that does one thing to one path,
-   with the sandbox's rights and view, over a stream socket of its own. The front never touches a
-   sandbox's files itself.
+/* The conversation with a file worker: a process inside the sandbox that does one thing to one
+   path, with the sandbox's rights and view, over a stream socket of its own. The front never
+   touches a sandbox's files itself.
 
    The worker's first word is a struct file_reply. What follows depends on what was asked for:
 

@@ -4,12 +4,13 @@
 
    It starts as the sandbox's only process, with no privilege left, three descriptors of its own
    (see INIT_FD_*) and /dev/null as 0, 1, 2. It sits in one poll() and never blocks elsewhere: while
-   it does not answer, a command that made a denied call waits; whatever may take longer, files above
-   all, is done by a process forked for it.
+   it does not answer, a command that made a denied call waits; whatever may take longer, files
+   above all, is done by a process forked for it.
 
-   When the caller's end of the control socket closes, it exits, and with it everything inside: unless
-   it was told to outlive its caller. Then it waits for the next one, on the socket it listens on, and
-   hands over what it kept. A new caller takes the place of one that is still there. */
+   When the caller's end of the control socket closes, it exits, and with it everything inside:
+   unless it was told to outlive its caller. Then it waits for the next one, on the socket it
+   listens on, and hands over what it kept. A new caller takes the place of one that is still there.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -50,9 +51,9 @@ static struct filter filter;
 static struct listener listeners[LISTENER_MAX];
 static size_t listener_count;
 static struct denied_page *denied;
-static int denied_fd = -1;     /* kept for later callers, if there can be any */
+static int denied_fd = -1;            /* kept for later callers, if there can be any */
 static int control = INIT_FD_CONTROL; /* -1: nobody is there */
-static int callers = -1;       /* where the next one comes from */
+static int callers = -1;              /* where the next one comes from */
 static uint32_t outlive_seconds;
 static uint64_t alone_until_ms; /* while nobody is there */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file worker: does one thing to one path and exits. It is forked from init, so it sees what the
-   sandbox sees and may what the sandbox may, and what it allocates is charged to the session. It may
-   take as long as it likes: nobody waits for it but the one who asked.
+   sandbox sees and may what the sandbox may, and what it allocates is charged to the session. It
+   may take as long as it likes: nobody waits for it but the one who asked.
 
    Links are followed as they are by any program inside; magic links (/proc/self/fd/…) are not. Only
    regular files are read or replaced, and nothing is opened that could block. */
@@ -29,7 +29,8 @@
 static int connection;
 static char data[FILE_CHUNK_MAX];
 
-/* --- talking ------------------------------------------------------------------------------------- */
+/* --- talking -------------------------------------------------------------------------------------
+ */
 
 static void send_all(const void *what, size_t size)
 {
@@ -72,16 +73,17 @@ static struct file_reply describe(const struct stat *st)
 {
     return (struct file_reply){.mode = st->st_mode,
                                .size = (uint64_t)st->st_size,
-                               .mtime_ns = st->st_mtim.tv_sec * 1000000000LL +
-                                           st->st_mtim.tv_nsec};
+                               .mtime_ns = st->st_mtim.tv_sec * 1000000000LL + st->st_mtim.tv_nsec};
 }
 
-/* --- looking -------------------------------------------------------------------------------------- */
+/* --- looking
+ * -------------------------------------------------------------------------------------- */
 
 static int open_path(const char *path, uint64_t flags)
 {
-    struct open_how how = {.flags = flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                           .resolve = RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+    if (!(flags & O_PATH))
+        how.flags |= O_NOCTTY | O_NONBLOCK;
     int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     return fd < 0 ? -errno : fd;
 }
@@ -182,7 +184,8 @@ static void do_list(const char *path)
         send_all(&(struct file_entry){0}, sizeof(struct file_entry));
 }
 
-/* --- changing -------------------------------------------------------------------------------------- */
+/* --- changing
+ * -------------------------------------------------------------------------------------- */
 
 /* Makes the directories that lead to `path`; with `itself`, that too. */
 static int make_directories(const char *path, bool itself)
@@ -239,7 +242,8 @@ static int make_temporary(int directory, char name[TEMPORARY_NAME_SIZE])
         for (int i = 0; i < 16; i++, random >>= 4)
             *at++ = digits[random & 15];
         *at = '\0';
-        int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int fd =
+            openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd < 0 ? -errno : fd;
     }
@@ -322,8 +326,8 @@ static void do_write(const struct file_request *request, const char *path)
     if (rc == 0 && fchmod(fd, mode ? mode : 0644) < 0)
         rc = -errno;
     if (rc == 0)
-        rc = rename_over(directory, temporary, directory, name,
-                         !(request->flags & FILE_NO_REPLACE));
+        rc =
+            rename_over(directory, temporary, directory, name, !(request->flags & FILE_NO_REPLACE));
     if (rc < 0)
         unlinkat(directory, temporary, 0);
     if (rc == -ECANCELED)
@@ -415,8 +419,7 @@ static int remove_entry(int directory, const char *name, int depth)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return -errno;
-    cleanup_close int fd =
-        openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    cleanup_close int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     int rc = empty_directory(fd, depth);

@@ -119,8 +119,8 @@ static int v1_lane_create(struct cgroup_root *root, const char *name, int lane, 
 static int v1_lane_limit(struct cgroup_root *root, const char *name, int lane, uint64_t memory)
 {
     const struct cgroup_hierarchy *hierarchy = find(root, CGROUP_HAS_MEMORY);
-    return hierarchy ? write_lane_number(hierarchy->dir, name, lane, "memory.limit_in_bytes", memory,
-                                         "-1")
+    return hierarchy ? write_lane_number(hierarchy->dir, name, lane, "memory.limit_in_bytes",
+                                         memory, "-1")
                      : 0;
 }
 

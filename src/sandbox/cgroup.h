@@ -89,7 +89,8 @@ bool cgroup_root_can(const struct cgroup_root *root, const struct cgroup_limits 
                      const char **ret_missing);
 
 /* From now on names say that the sessions belong to `keeper` (lower-case hex digits), not to this
-   process: nobody's cgroup_sweep() touches them but the same keeper's, whichever process that is. */
+   process: nobody's cgroup_sweep() touches them but the same keeper's, whichever process that is.
+ */
 #define CGROUP_KEEPER_MAX 17
 void cgroup_set_keeper(struct cgroup_root *root, const char *keeper);
 /* Kills and removes the groups of owners that are gone; names carry the owner's pid namespace, pid
@@ -122,8 +123,8 @@ int cgroup_lane_open(struct cgroup_root *root, const char *name, int lane,
 int cgroup_lane_kill(struct cgroup_root *root, const char *name, int lane, struct error *err);
 /* The same for all lanes, init's too; the session can then only be removed. */
 int cgroup_session_kill(struct cgroup_root *root, const char *name, struct error *err);
-/* Whether there are groups of that name where this root has its own: an earlier process may have had
-   them elsewhere. */
+/* Whether there are groups of that name where this root has its own: an earlier process may have
+   had them elsewhere. */
 bool cgroup_session_exists(struct cgroup_root *root, const char *name);
 /* What a session uses now, all lanes together. */
 struct cgroup_session_usage {

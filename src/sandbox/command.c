@@ -13,129 +13,16 @@
 #include "core/fd.h"
 #include "sandbox/engine-internal.h"
 
-/* A place with less left than a part of it is full: what could not be written was larger than what
-   is left, and file systems keep a few blocks for themselves. */
 #define START_TIMEOUT_MS 10000
-
-#define FULL_PART      64
-#define FULL_BYTES_MIN (32u * 1024)
-#define FULL_BYTES_MAX (1024u * 1024)
 
 /* Between the kernel's word that memory has run out and the kill that follows it. */
 #define MEMORY_KILL_NS 100000000u
-
-static const char *const cause_names[CAUSE_MAX] = {
-#define X(name, text) [CAUSE_##name] = text,
-    CAUSES(X)
-#undef X
-};
-
-const char *cause_name(enum cause cause)
-{
-    return (unsigned)cause < CAUSE_MAX ? cause_names[cause] : "unknown";
-}
 
 static uint64_t now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* --- the request -------------------------------------------------------------------------------
- */
-
-/* Length of all strings with their NULs; 0 if too large. */
-static size_t measure(const struct command_request *request, struct lane_exec *head)
-{
-    size_t size = strlen(request->cwd) + 1;
-    for (char *const *at = request->argv; *at; at++, head->argc++)
-        size += strlen(*at) + 1;
-    for (char *const *at = request->envp; *at; at++, head->envc++)
-        size += strlen(*at) + 1;
-    if (size > LANE_STRINGS_MAX || head->argc + head->envc > LANE_ARGS_MAX)
-        return 0;
-    return size;
-}
-
-static void pack(const struct command_request *request, char *at)
-{
-    at = stpcpy(at, request->cwd) + 1;
-    for (char *const *item = request->argv; *item; item++)
-        at = stpcpy(at, *item) + 1;
-    for (char *const *item = request->envp; *item; item++)
-        at = stpcpy(at, *item) + 1;
-}
-
-static int strings_memfd(const char *data, size_t size, struct error *err)
-{
-    cleanup_close int fd = memfd_create("strings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || fd_write_all(fd, data, size) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-        return error_errno(err, errno, "cannot pass a large command");
-    return steal_fd(&fd);
-}
-
-/* 0, -1 with `err` set, or -EPIPE if nobody is there to take it. */
-static int send_request(int sock, const struct command_request *request, struct error *err)
-{
-    struct lane_exec head = {.type = LANE_EXEC,
-                             .rows = request->rows,
-                             .columns = request->columns,
-                             .flags = (request->terminal ? LANE_PTY : 0u) |
-                                      (request->make_cwd ? LANE_MAKE_CWD : 0u)};
-    int fds[4];
-    size_t count = 0;
-    size_t size = measure(request, &head);
-    if (head.argc == 0 || !request->argv[0][0])
-        return error_set(err, ERROR_INVALID, "the command is empty");
-    if (size == 0)
-        return error_set(err, ERROR_LIMIT, "arguments and environment exceed 2 MiB");
-    head.size = (uint32_t)size;
-    cleanup_free char *data = xmalloc(sizeof head + size);
-    cleanup_close int memfd = -1;
-    pack(request, data + sizeof head);
-    for (size_t i = 0; i < 3 && !request->terminal; i++)
-        fds[count++] = request->fds[i];
-    if (size > LANE_INLINE_MAX) {
-        memfd = strings_memfd(data + sizeof head, size, err);
-        if (memfd < 0)
-            return -1;
-        fds[count++] = memfd;
-        head.flags |= LANE_IN_MEMFD;
-        size = 0;
-    }
-    memcpy(data, &head, sizeof head);
-    ssize_t n = fd_send(sock, data, sizeof head + size, fds, count);
-    return n < 0 ? -EPIPE : 0;
-}
-
-static int explain_start(const struct lane_started *started, const struct command_request *request,
-                         struct error *err)
-{
-    const char *what = started->stage == LANE_STAGE_CWD ? request->cwd : request->argv[0];
-    if (started->stage == LANE_STAGE_REQUEST)
-        return error_errno(err, started->errnum, "the launcher refused the request");
-    if (started->stage == LANE_STAGE_PTY)
-        return error_errno(err, started->errnum, "cannot open a terminal inside");
-    if (started->stage == LANE_STAGE_FORK)
-        return error_errno(err, started->errnum, "cannot start a process inside");
-    error_errno(err, started->errnum, "%s '%.200s'",
-                started->stage == LANE_STAGE_CWD ? "cannot enter" : "cannot run", what);
-    if (!err)
-        return -1;
-    if (started->errnum == ENOENT) {
-        err->code = ERROR_NOT_FOUND;
-        if (started->stage == LANE_STAGE_CWD)
-            error_hint(err, "the directory does not exist inside the sandbox");
-        else
-            error_hint(err,
-                       "no such program inside the sandbox, or its interpreter is missing; the "
-                       "sandbox sees /usr of the host, and what --ro-path and --mount add");
-    } else if (started->errnum == EACCES) {
-        err->code = ERROR_DENIED;
-    }
-    return -1;
 }
 
 /* The launcher's answer, or the session's failure if it is still being built. -EPIPE, -ETIMEDOUT:
@@ -188,7 +75,7 @@ static int start_in_lane(struct sandbox *sandbox, int index, const struct comman
         cgroup_usage_read(&lane->group, &before);
     }
     uint64_t start = now_ns();
-    int rc = send_request(lane->sock, request, err);
+    int rc = command_send(lane->sock, request, err);
     if (rc == 0)
         rc = await_started(sandbox, lane, &started, &terminal, err);
     /* Nobody there: perhaps nobody ever was, and init has said why. */
@@ -203,7 +90,7 @@ static int start_in_lane(struct sandbox *sandbox, int index, const struct comman
     if (rc < 0)
         return -1;
     if (started.errnum)
-        return explain_start(&started, request, err);
+        return command_explain_start(&started, request->argv[0], request->cwd, err);
     lane->state = LANE_BUSY;
     *ret = (struct command){.sandbox = sandbox,
                             .lane = index,
@@ -301,86 +188,23 @@ void command_kill(struct command *command)
 /* --- when it is over ----------------------------------------------------------------------------
  */
 
-static void take_denied(struct command *command, struct outcome *outcome)
-{
-    /* A command may be over before anybody asked whether the session is up. */
-    struct denied_page *page =
-        sandbox_await(command->sandbox, NULL) < 0 ? NULL : command->sandbox->denied;
-    for (size_t i = 0; page && i < DENIED_WORDS; i++)
-        outcome->denied[i] =
-            __atomic_exchange_n(&page->lanes[command->lane][i], 0, __ATOMIC_SEQ_CST);
-}
-
-static bool any_denied(const struct outcome *outcome)
-{
-    for (size_t i = 0; i < DENIED_WORDS; i++) {
-        if (outcome->denied[i])
-            return true;
-    }
-    return false;
-}
-
-static bool is_full(const struct sandbox_space *space)
-{
-    uint64_t part = space->bytes / FULL_PART;
-    if (part < FULL_BYTES_MIN)
-        part = FULL_BYTES_MIN;
-    if (part > FULL_BYTES_MAX)
-        part = FULL_BYTES_MAX;
-    return space->bytes_free < part || space->inodes_free == 0;
-}
-
 static bool something_is_full(struct sandbox *sandbox)
 {
     struct sandbox_space space;
     for (size_t i = 0; i < sandbox->bounded.count && !sandbox->ended; i++) {
-        if (sandbox_space(sandbox, sandbox->bounded.items[i], &space, NULL) == 0 && is_full(&space))
+        if (sandbox_space(sandbox, sandbox->bounded.items[i], &space, NULL) == 0 &&
+            sandbox_space_is_full(&space))
             return true;
     }
     return false;
 }
 
-/* The strongest explanation first. A command that succeeded needs none. */
-static enum cause find_cause(struct command *command, const struct outcome *outcome,
+static enum cause find_cause(const struct command *command, const struct outcome *outcome,
                              const struct cgroup_usage *usage)
 {
-    if (usage->oom_kills > command->before.oom_kills)
-        return CAUSE_OOM;
-    if (outcome->timed_out)
-        return CAUSE_TIMEOUT;
-    if (outcome->exit_code == 0)
-        return CAUSE_EXITED;
-    if (usage->pids_denied > command->before.pids_denied)
-        return CAUSE_PIDS_LIMIT;
-    if (something_is_full(command->sandbox))
-        return CAUSE_DISK_QUOTA;
-    if (any_denied(outcome))
-        return CAUSE_DENIED_SYSCALL;
-    return outcome->signal ? CAUSE_SIGNAL : CAUSE_EXITED;
-}
-
-static void take_usage(const struct command *command, const struct cgroup_usage *usage,
-                       struct outcome *outcome)
-{
-    if (usage->has_cpu && usage->cpu_us - command->before.cpu_us > outcome->cpu_us)
-        outcome->cpu_us = usage->cpu_us - command->before.cpu_us;
-    if (usage->has_peak) {
-        /* The kernel charges a lane in batches before the session's limit is asked. */
-        outcome->peak_bytes = usage->peak_bytes < command->sandbox->memory_bytes
-                                  ? usage->peak_bytes
-                                  : command->sandbox->memory_bytes;
-        outcome->peak_of_tree = true;
-    }
-}
-
-static void take_exit(const struct lane_exited *exited, struct outcome *outcome)
-{
-    outcome->cpu_us = exited->cpu_us;
-    outcome->peak_bytes = exited->max_rss;
-    if (WIFEXITED(exited->status))
-        outcome->exit_code = WEXITSTATUS(exited->status);
-    else if (WIFSIGNALED(exited->status))
-        outcome->signal = WTERMSIG(exited->status);
+    bool full =
+        outcome_asks_space(outcome, &command->before, usage) && something_is_full(command->sandbox);
+    return outcome_cause(outcome, &command->before, usage, full);
 }
 
 #define GONE_WAIT_MS 200
@@ -414,13 +238,15 @@ int command_finish(struct command *command, bool timed_out, struct outcome *ret,
     bool told = n == sizeof exited && exited.type == LANE_EXITED;
     outcome.wall_us = (now_ns() - command->started_ns) / 1000;
     if (told)
-        take_exit(&exited, &outcome);
+        outcome_take_exit(&outcome, &exited);
     else
         outcome.signal = SIGKILL;
     if (lane->group.version != CGROUP_NONE &&
         (command->killed || cgroup_usage_read(&lane->group, &usage) == 0))
-        take_usage(command, &usage, &outcome);
-    take_denied(command, &outcome);
+        outcome_take_usage(&outcome, &command->before, &usage, command->sandbox->memory_bytes);
+    /* A command may be over before anybody asked whether the session is up. */
+    if (sandbox_await(command->sandbox, NULL) == 0 && command->sandbox->denied)
+        outcome_take_denied(&outcome, command->sandbox->denied, command->lane);
     outcome.cause = find_cause(command, &outcome, &usage);
     if (outcome.timed_out)
         outcome.exit_code = -1;

@@ -52,9 +52,6 @@ int engine_call(struct engine *engine, const void *request, size_t size, const i
                 struct spawner_reply *ret, int *ret_fds, size_t *fd_count, struct error *err);
 /* Takes in what the spawner has said unasked, waiting for it at most so long. */
 void engine_listen(struct engine *engine, int timeout_ms);
-/* Takes over the descriptors a reply brought. */
-void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
-                   size_t count);
 /* Frees the caller's side of it; init ends when its control socket closes. */
 void sandbox_forget(struct sandbox *sandbox);
 /* Waits for init's first word, once. */

@@ -10,6 +10,7 @@
 
 #include "core/fd.h"
 #include "sandbox/engine-internal.h"
+#include "sandbox/peer.h"
 
 int engine_open(struct engine **ret, const struct spawner_config *config, struct error *err)
 {
@@ -47,18 +48,6 @@ void engine_close(struct engine *engine)
     engine_leave(engine);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-}
-
-static int reply_error(const struct spawner_reply *reply, struct error *err)
-{
-    if (!err)
-        return -1;
-    err->code = reply->code < ERROR_CODE_MAX ? (enum error_code)reply->code : ERROR_PROTOCOL;
-    err->errnum = reply->errnum;
-    memcpy(err->message, reply->message, sizeof err->message);
-    memcpy(err->hint, reply->hint, sizeof err->hint);
-    err->message[sizeof err->message - 1] = err->hint[sizeof err->hint - 1] = '\0';
-    return -1;
 }
 
 static void mark_ended(struct engine *engine, uint32_t number, bool of_memory)
@@ -110,6 +99,6 @@ int engine_call(struct engine *engine, const void *request, size_t size, const i
             return error_set(err, ERROR_PROTOCOL, "unexpected reply of the spawner");
         if (fd_count)
             *fd_count = count;
-        return ret->code ? reply_error(ret, err) : 0;
+        return ret->code ? peer_spawner_failed(ret, err) : 0;
     }
 }

@@ -15,7 +15,9 @@
 
 #include "core/error.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/outcome.h"
 #include "sandbox/protocol.h"
+#include "sandbox/request.h"
 #include "sandbox/spawner.h"
 #include "sandbox/spec.h"
 
@@ -48,28 +50,11 @@ const char *sandbox_notes(const struct sandbox *sandbox);
 /* INIT_OPEN_* flags; the file is looked up and opened inside, with the sandbox's rights. */
 int sandbox_open(struct sandbox *sandbox, const char *path, uint32_t flags, uint32_t mode,
                  int *ret_fd, struct error *err);
-struct sandbox_space {
-    uint64_t bytes;
-    uint64_t bytes_free;
-    uint64_t inodes_free; /* UINT64_MAX: not counted */
-};
 int sandbox_space(struct sandbox *sandbox, const char *path, struct sandbox_space *ret,
                   struct error *err);
 
 /* --- commands ----------------------------------------------------------------------------------
  */
-
-struct command_request {
-    char *const *argv;
-    char *const *envp;
-    const char *cwd;
-    bool make_cwd;
-    bool terminal;
-    uint16_t rows;
-    uint16_t columns;
-    int fds[3]; /* stdin, stdout, stderr; not looked at with a terminal. The caller keeps its
-                   copies. */
-};
 
 struct command {
     struct sandbox *sandbox;
@@ -81,36 +66,6 @@ struct command {
     struct cgroup_usage last; /* when it was killed: its group may be gone afterwards */
     uint64_t memory_until_ns; /* how long a kill for memory may still be on its way */
     bool killed;
-};
-
-#define CAUSES(X)               \
-    X(EXITED, "exited")         \
-    X(SIGNAL, "signal")         \
-    X(TIMEOUT, "timeout")       \
-    X(OOM, "oom")               \
-    X(PIDS_LIMIT, "pids_limit") \
-    X(DISK_QUOTA, "disk_quota") \
-    X(DENIED_SYSCALL, "denied_syscall")
-
-enum cause {
-#define X(name, text) CAUSE_##name,
-    CAUSES(X)
-#undef X
-        CAUSE_MAX,
-};
-
-const char *cause_name(enum cause cause);
-
-struct outcome {
-    bool timed_out;
-    int exit_code; /* -1: ended by `signal`, or killed */
-    int signal;    /* 0: none */
-    enum cause cause;
-    uint64_t wall_us;
-    uint64_t cpu_us;
-    uint64_t peak_bytes;
-    bool peak_of_tree; /* false: of the largest process only, for want of a cgroup */
-    uint64_t denied[DENIED_WORDS];
 };
 
 /* Fails with ERROR_NOT_FOUND (no such program, no such directory), ERROR_DENIED (not executable),

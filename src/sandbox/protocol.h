@@ -97,8 +97,8 @@ enum init_message {
     INIT_KEEP,    /* → struct init_keep and descriptors: hold them for whoever comes after the
                      caller; no descriptors: let go of them. No answer. ← the same, to a new caller,
                      ahead of INIT_READY */
-    INIT_FILE,    /* → struct init_file, the path, perhaps another, and a stream socket, on which a
-                     worker does the rest (core/files.h) */
+    INIT_FILE, /* → struct init_file, the path, perhaps another, and a stream socket, on which a
+                  worker does the rest (core/files.h) */
 };
 
 struct init_ready {
@@ -176,7 +176,8 @@ struct init_outlive {
 #define INIT_KEPT_MAX     LANE_MAX
 #define INIT_KEEP_FDS_MAX 5
 
-/* A caller's process in a lane: the lane's socket first, then what the caller wants to have again. */
+/* A caller's process in a lane: the lane's socket first, then what the caller wants to have again.
+ */
 struct init_keep {
     uint32_t type;
     uint32_t id; /* the caller's, not 0 */
@@ -201,8 +202,9 @@ struct init_file {
 #define INIT_FD_GROUP \
     7 /* the way into init's own groups, INIT_GROUP_FDS of them, each perhaps closed */
 #define INIT_GROUP_FDS 3
-#define INIT_FD_LISTEN \
-    (INIT_FD_GROUP + INIT_GROUP_FDS) /* bound, for callers to come; closed if there will be none */
+#define INIT_FD_LISTEN                                                                           \
+    (INIT_FD_GROUP + INIT_GROUP_FDS) /* bound, for callers to come; closed if there will be none \
+                                      */
 
 /* --- spawner ---------------------------------------------------------------------------------- */
 
@@ -211,11 +213,11 @@ enum spawner_message {
     SPAWNER_LANE,            /* make `lane`; the way into it comes back */
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
-    SPAWNER_ADOPT,  /* struct spawner_adopt: a session of an earlier spawner; its control socket comes
-                       back */
-    SPAWNER_PRUNE,  /* kill what is in lanes other than those of `lanes` */
-    SPAWNER_SWEEP,  /* remove what earlier spawners left and nobody adopted */
-    SPAWNER_USAGE,  /* what the session uses now */
+    SPAWNER_ADOPT, /* struct spawner_adopt: a session of an earlier spawner; its control socket
+                      comes back */
+    SPAWNER_PRUNE, /* kill what is in lanes other than those of `lanes` */
+    SPAWNER_SWEEP, /* remove what earlier spawners left and nobody adopted */
+    SPAWNER_USAGE, /* what the session uses now */
     SPAWNER_REPLY,
     SPAWNER_ENDED, /* unasked: the session's init is gone; `lane` is 1 if the kernel killed for
                       memory in it */
@@ -227,10 +229,12 @@ struct spawner_request {
     uint32_t session;
     int32_t lane;
     union {
-        uint64_t memory; /* LANE: a limit of its own, in bytes; 0: none */
+        uint64_t memory; /* LANE: a limit of its own, in bytes; 0: none; or SPAWNER_MEMORY_AS_IS */
         uint64_t lanes;  /* PRUNE: a bit for each lane to be spared */
     };
 };
+
+#define SPAWNER_MEMORY_AS_IS UINT64_MAX
 
 #define SPAWNER_KEY_MAX   17 /* 16 hex digits and a NUL */
 #define SPAWNER_GROUP_MAX 96

@@ -10,18 +10,7 @@
 
 #include "core/fd.h"
 #include "sandbox/engine-internal.h"
-
-void lane_take_fds(struct lane *lane, const struct spawner_reply *reply, const int *fds,
-                   size_t count)
-{
-    size_t next = 0;
-    lane->group.version =
-        reply->cgroup < CGROUP_VERSION_MAX ? (enum cgroup_version)reply->cgroup : CGROUP_NONE;
-    for (size_t i = 0; i < CGROUP_FD_MAX; i++)
-        lane->group.fds[i] = (reply->cgroup_fds >> i & 1) && next < count ? fds[next++] : -1;
-    while (next < count)
-        close(fds[next++]);
-}
+#include "sandbox/peer.h"
 
 void lane_close(struct lane *lane)
 {
@@ -38,18 +27,6 @@ bool lane_is_empty(const struct lane *lane)
     if (lane->group.version == CGROUP_NONE)
         return true;
     return cgroup_usage_read(&lane->group, &usage) == 0 && usage.processes <= 1;
-}
-
-/* A page that cannot shrink under us, or none. */
-static struct denied_page *map_denied(int fd)
-{
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
-        st.st_size < (off_t)sizeof(struct denied_page))
-        return NULL;
-    void *page = mmap(NULL, sizeof(struct denied_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return page == MAP_FAILED ? NULL : page;
 }
 
 #define INIT_TIMEOUT_MS 10000
@@ -71,16 +48,6 @@ static ssize_t receive_answer(struct sandbox *sandbox, void *data, size_t size, 
     return fd_receive(sandbox->control, data, size, ret_fd, fd_count, 0);
 }
 
-static int explain_failed(const struct init_failed *failed, struct error *err)
-{
-    enum error_code code =
-        failed->code < ERROR_CODE_MAX ? (enum error_code)failed->code : ERROR_PROTOCOL;
-    error_set(err, code, "%.*s", INIT_TEXT_MAX - 1, failed->message);
-    if (err)
-        err->errnum = failed->errnum;
-    return failed->hint[0] ? error_hint(err, "%.*s", INIT_TEXT_MAX - 1, failed->hint) : -1;
-}
-
 int sandbox_await(struct sandbox *sandbox, struct error *err)
 {
     union {
@@ -96,24 +63,13 @@ int sandbox_await(struct sandbox *sandbox, struct error *err)
     ssize_t n = fd_receive(sandbox->control, &message, sizeof message, &fd, &count, 0);
     cleanup_close int page = n > 0 && count == 1 ? fd : -1;
     if (n == sizeof message.failed && message.type == INIT_FAILED)
-        return explain_failed(&message.failed, err);
+        return peer_init_failed(&message.failed, err);
     if (n != sizeof message.ready || message.type != INIT_READY || page < 0)
         return error_set(err, ERROR_GONE, "the session's init ended before it was ready");
-    sandbox->denied = map_denied(page);
+    sandbox->denied = peer_map_denied(page);
     sandbox->failed = false;
     sandbox->ready = true;
     return 0;
-}
-
-static void note_bounded(struct sandbox *sandbox, const struct sandbox_spec *spec)
-{
-    strings_add(&sandbox->bounded, "/tmp"); /* and with it all that shares its memory */
-    if (spec->quota_bytes > 0)
-        strings_add(&sandbox->bounded, SPEC_WORKSPACE);
-    if (spec->writable_root) {
-        strings_add(&sandbox->bounded, "/");
-        strings_add(&sandbox->bounded, "/usr");
-    }
 }
 
 static int ask_create(struct engine *engine, const struct sandbox_spec *spec,
@@ -153,8 +109,8 @@ int sandbox_begin(struct engine *engine, const struct sandbox_spec *spec, struct
     engine->sandboxes = sandbox;
     sandbox->lanes[0].sock = fds[1];
     sandbox->lanes[0].state = LANE_IDLE;
-    lane_take_fds(&sandbox->lanes[0], &reply, fds + 2, count - 2);
-    note_bounded(sandbox, spec);
+    sandbox->lanes[0].group = peer_lane_group(&reply, fds + 2, count - 2);
+    sandbox_spec_bounded(spec, &sandbox->bounded);
     if (reply.message[0])
         sandbox->notes = xstrndup(reply.message, sizeof reply.message - 1);
     *ret = sandbox;
@@ -238,7 +194,7 @@ static int open_lane(struct sandbox *sandbox, int index, struct error *err)
     size_t entries = reply.entry_fds < count ? reply.entry_fds : count;
     fds[0] = pair[1];
     ssize_t n = fd_send(sandbox->control, &message, sizeof message, fds, 1 + entries);
-    lane_take_fds(lane, &reply, fds + 1 + entries, count - entries);
+    lane->group = peer_lane_group(&reply, fds + 1 + entries, count - entries);
     for (size_t i = 0; i <= entries; i++)
         fd_clear(&fds[i]);
     if (n > 0)
@@ -333,8 +289,6 @@ int sandbox_space(struct sandbox *sandbox, const char *path, struct sandbox_spac
         return error_set(err, ERROR_PROTOCOL, "unexpected answer from inside");
     if (reply.errnum)
         return error_errno(err, reply.errnum, "cannot look at '%.200s'", path);
-    ret->bytes = reply.block_size * reply.blocks;
-    ret->bytes_free = reply.block_size * reply.blocks_free;
-    ret->inodes_free = reply.inodes ? reply.inodes_free : UINT64_MAX;
+    *ret = sandbox_space_from(&reply);
     return 0;
 }

@@ -160,9 +160,9 @@ static int arrange_fds(struct setup *setup, int *ret_binary, struct error *err)
 {
     _Static_assert(INIT_GROUP_FDS == CGROUP_ENTRY_MAX, "one descriptor for each hierarchy");
     const int *group = setup->init_group->fds;
-    const int from[] = {setup->control, setup->filter, setup->range_lock, setup->lane,
-                        group[0],       group[1],      group[2],          setup->listen,
-                        setup->init_binary};
+    const int from[] = {setup->control, setup->filter, setup->range_lock,
+                        setup->lane,    group[0],      group[1],
+                        group[2],       setup->listen, setup->init_binary};
     const int last = ARRAY_SIZE(from) - 1;
     int high[ARRAY_SIZE(from)];
     for (int i = 0; i <= last; i++) {

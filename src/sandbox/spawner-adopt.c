@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions that outlive their caller, and the callers that come after.
 
-   Each such session's init listens on a socket in the daemon's directory. The socket is bound here, so
-   that init needs no way to that directory, but init itself calls listen(2): from then on the kernel
-   names init as the peer of whoever connects, and that is how a session is told from its name alone
-   whose process it is. A process id is believed only while the connection to it stands: if init had
-   died before its pidfd was opened, its end of the connection would be closed. */
+   Each such session's init listens on a socket in the daemon's directory. The socket is bound here,
+   so that init needs no way to that directory, but init itself calls listen(2): from then on the
+   kernel names init as the peer of whoever connects, and that is how a session is told from its
+   name alone whose process it is. A process id is believed only while the connection to it stands:
+   if init had died before its pidfd was opened, its end of the connection would be closed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -154,7 +154,8 @@ void spawner_prune(struct spawner *spawner, const struct spawned *session, uint6
     }
 }
 
-/* --- what nobody adopted ----------------------------------------------------------------------- */
+/* --- what nobody adopted -----------------------------------------------------------------------
+ */
 
 static bool is_ours(const struct spawner *spawner, const char *key)
 {

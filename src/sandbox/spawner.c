@@ -168,17 +168,20 @@ static void do_create(struct spawner *spawner, const struct spawner_request *req
 }
 
 static int make_lane(struct spawner *spawner, const struct spawned *session, int lane,
-                     uint64_t memory, struct spawner_reply *reply, int *fds, size_t *count, struct error *err)
+                     uint64_t memory, struct spawner_reply *reply, int *fds, size_t *count,
+                     struct error *err)
 {
     struct cgroup_entry entry;
     if (lane < 0 || lane >= LANE_MAX || session->single)
         return error_set(err, ERROR_INVALID, "no such lane can be made");
     if (!session->has_group)
-        return memory ? error_set(err, ERROR_UNSUPPORTED,
-                                  "a memory limit of its own needs control groups")
-                      : 0;
+        return memory && memory != SPAWNER_MEMORY_AS_IS
+                   ? error_set(err, ERROR_UNSUPPORTED,
+                               "a memory limit of its own needs control groups")
+                   : 0;
     if (cgroup_lane_create(spawner->cgroups, session->group, lane, err) < 0 ||
-        cgroup_lane_limit(spawner->cgroups, session->group, lane, memory, err) < 0 ||
+        (memory != SPAWNER_MEMORY_AS_IS &&
+         cgroup_lane_limit(spawner->cgroups, session->group, lane, memory, err) < 0) ||
         cgroup_entry_open(spawner->cgroups, session->group, lane, &entry, err) < 0)
         return -1;
     for (size_t i = 0; i < CGROUP_ENTRY_MAX; i++) {
@@ -259,7 +262,8 @@ static void do_adopt(struct spawner *spawner, const struct spawner_adopt *reques
         spawner->sessions = session;
         reply.session = session->number;
         reply.host_pid = session->pid;
-        memcpy(reply.group, session->has_group ? session->group : "", session->has_group ? sizeof reply.group : 1);
+        memcpy(reply.group, session->has_group ? session->group : "",
+               session->has_group ? sizeof reply.group : 1);
     }
     send_reply(spawner, &reply, &control, control >= 0);
 }
@@ -344,8 +348,8 @@ static void session_ended(struct spawner *spawner, struct spawned *session)
         .request = SPAWNER_DESTROY,
         .tag = session->destroy_tag,
         .session = session->number,
-        .lane = !asked && session->has_group &&
-                cgroup_session_oom(spawner->cgroups, session->group),
+        .lane =
+            !asked && session->has_group && cgroup_session_oom(spawner->cgroups, session->group),
     };
     session->pid = -1; /* somebody else's from now on */
     fd_clear(&session->pidfd);
@@ -386,9 +390,9 @@ static bool any_ending(const struct spawner *spawner)
     return false;
 }
 
-/* A key means that the session may have been told to wait for the caller's successor. If it was not,
-   it is ending now by itself, as the others are of being killed; 200 ms are enough for that. Whatever
-   of a session is there afterwards is left to the successor. */
+/* A key means that the session may have been told to wait for the caller's successor. If it was
+   not, it is ending now by itself, as the others are of being killed; 200 ms are enough for that.
+   Whatever of a session is there afterwards is left to the successor. */
 static void end_everything(struct spawner *spawner)
 {
     for (const struct spawned *session = spawner->sessions; session; session = session->next) {
@@ -570,8 +574,12 @@ static void shed_inherited(void)
 
 static _Noreturn void spawner_main(const struct spawner_config *config, int sock)
 {
-    struct spawner spawner = {
-        .sock = sock, .sockets = -1, .config = config, .host_netns = -1, .host_mounts = -1, .next_number = 1};
+    struct spawner spawner = {.sock = sock,
+                              .sockets = -1,
+                              .config = config,
+                              .host_netns = -1,
+                              .host_mounts = -1,
+                              .next_number = 1};
     /* Not where the last one began: its ranges are the likeliest to be in use, or their links to
      * linger. */
     spawner.range_hint = (uint32_t)getpid() * 2654435761u % IDRANGE_COUNT;

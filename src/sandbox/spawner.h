@@ -12,8 +12,8 @@ struct spawner_config {
     struct mount_policy policy;
     const char *image_directory; /* where workspaces with a quota live; NULL: /var/tmp */
     const char *init_binary;     /* NULL: box-init beside this program, or where it was installed */
-    const char *socket_directory; /* where sessions with a key listen for the caller's successor, and
-                                     what makes their groups this daemon's own; NULL: no session
+    const char *socket_directory; /* where sessions with a key listen for the caller's successor,
+                                     and what makes their groups this daemon's own; NULL: no session
                                      outlives its caller */
     unsigned ready; /* how many sessions to be prepared for ahead of time; 0: one session, then the
                        end */

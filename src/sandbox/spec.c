@@ -173,6 +173,17 @@ int sandbox_spec_check(const struct sandbox_spec *spec, struct error *err)
     return check_mounts(spec, err);
 }
 
+void sandbox_spec_bounded(const struct sandbox_spec *spec, struct strings *ret)
+{
+    strings_add(ret, "/tmp"); /* and with it all that shares its memory */
+    if (spec->quota_bytes > 0)
+        strings_add(ret, SPEC_WORKSPACE);
+    if (spec->writable_root) {
+        strings_add(ret, "/");
+        strings_add(ret, "/usr");
+    }
+}
+
 static void encode_strings(struct wire_writer *w, const struct strings *list)
 {
     wire_put_u32(w, (uint32_t)list->count);

@@ -62,10 +62,10 @@ struct sandbox_spec {
     uint64_t quota_bytes; /* hard limit on /workspace; 0: none asked for */
     uint64_t quota_inodes;
     enum seccomp_profile seccomp;
-    bool strict; /* refuse every weaker rung */
+    bool strict;            /* refuse every weaker rung */
     char key[SPEC_KEY_MAX]; /* names the socket by which a later caller may reach its init: 16 hex
                                digits; "": none, it ends with its caller */
-    bool single; /* one command, then the end: init need not outlive a killed command */
+    bool single;            /* one command, then the end: init need not outlive a killed command */
 };
 
 #define SPEC_WORKSPACE "/workspace"
@@ -80,6 +80,9 @@ int sandbox_spec_add_ro_path(struct sandbox_spec *spec, const char *path, struct
 
 /* Ranges, forms and contradictions; touches no file. */
 int sandbox_spec_check(const struct sandbox_spec *spec, struct error *err);
+
+/* The places inside that have a limit of their own, to look at when a command failed. */
+void sandbox_spec_bounded(const struct sandbox_spec *spec, struct strings *ret);
 
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct wire_writer *w);
 /* Anything that does not decode and pass sandbox_spec_check() is an error; `ret` is then untouched.

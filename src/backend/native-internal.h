@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the native backend share.
+
+     native.c           the table, sessions made and adopted
+     native-spawner.c   requests to the spawner, answers matched to them
+     native-session.c   init's messages, the end of a session
+     native-lane.c      lanes opened, used, closed
+     native-process.c   the life of a command */
+#pragma once
+
+#include <uv.h>
+
+#include "backend/native.h"
+#include "core/mem.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/outcome.h"
+#include "sandbox/protocol.h"
+#include "sandbox/request.h"
+#include "sandbox/spec.h"
+
+struct native_process;
+struct native_session;
+
+/* --- spawner -------------------------------------------------------------------------------------
+ */
+
+/* `reply` is NULL if the spawner is gone. Descriptors that the callee keeps it sets to -1. */
+typedef void (*spawner_answer)(void *data, const struct spawner_reply *reply, int *fds,
+                               size_t count);
+
+struct spawner_call {
+    struct spawner_call *next;
+    uint32_t tag;
+    spawner_answer answer;
+    void *data;
+    size_t size; /* of `message`; 0: it has been sent */
+    unsigned char message[];
+};
+
+struct call_list {
+    struct spawner_call *first;
+    struct spawner_call **end;
+};
+
+struct native {
+    struct backend base;
+    const struct native_options *options;
+    int sock;
+    uv_poll_t poll;
+    bool writing; /* the socket was full */
+    bool gone;
+    char reason[ERROR_TEXT_MAX]; /* why no sessions can be made; "": they can */
+    uint32_t next_tag;
+    struct call_list unsent;
+    struct call_list unanswered;
+    struct native_session *sessions;
+};
+
+/* Copies the message, whose head is a struct spawner_request; the tag is set here. */
+void native_call(struct native *native, const void *message, size_t size, spawner_answer answer,
+                 void *data);
+void native_read(struct native *native); /* answers that have come */
+/* Begins to read answers. */
+int native_watch(struct native *native);
+void native_calls_init(struct native *native);
+void native_calls_fail(struct native *native);
+
+/* --- lanes ---------------------------------------------------------------------------------------
+ */
+
+enum native_lane_state {
+    NATIVE_LANE_CLOSED,
+    NATIVE_LANE_OPENING, /* the spawner was asked, or init */
+    NATIVE_LANE_IDLE,
+    NATIVE_LANE_BUSY,
+    NATIVE_LANE_LINGERING, /* its command ended, but left processes behind */
+};
+
+struct native_lane {
+    struct native_session *session;
+    unsigned index;
+    enum native_lane_state state;
+    int sock;
+    bool polled;
+    bool watched; /* for memory running out */
+    struct cgroup_lane_fds group;
+    struct native_process *process; /* that it runs, or is being opened for */
+    uv_poll_t poll;
+    uv_poll_t memory;
+};
+
+/* --- sessions ------------------------------------------------------------------------------------
+ */
+
+#define NATIVE_SESSION_STATES(X)                                   \
+    X(ASKED)    /* the spawner has not answered yet */             \
+    X(BUILDING) /* init has not said that it is ready */           \
+    X(ADOPTING) /* an earlier one: init is telling what it kept */ \
+    X(LIVE)                                                        \
+    X(ENDED)   /* init is gone */                                  \
+    X(LEAVING) /* destroy() was called */
+
+enum native_session_state {
+#define X(name) NATIVE_##name,
+    NATIVE_SESSION_STATES(X)
+#undef X
+};
+
+struct native_kept {
+    uint32_t id;
+    uint32_t lane;
+    int fds[INIT_KEEP_FDS_MAX];
+    size_t count;
+};
+
+struct native_session {
+    struct backend_session base;
+    struct native_session *next;
+    struct native_session **at; /* what points to it */
+    const struct backend_session_events *events;
+    void *owner;
+    enum native_session_state state;
+    unsigned holds;  /* calls under way, handles not closed, processes: freed at 0 */
+    bool told;       /* its last event has been delivered, or nobody wants it */
+    uint32_t number; /* the spawner's; 0: not known yet */
+    char key[SPEC_KEY_MAX];
+    char group[SPAWNER_GROUP_MAX];
+    uint32_t range;
+    uint32_t linked;
+    uint64_t memory_bytes;
+    int control;
+    bool polled;
+    uv_poll_t poll;
+    uv_timer_t timer;
+    struct error error; /* to be told by the timer */
+    struct denied_page *denied;
+    struct strings bounded;
+    char *notes;
+    struct native_lane *lanes[LANE_MAX]; /* made at first use */
+    struct native_process *waiting;      /* for the session, or a lane; oldest first */
+    struct native_process **waiting_end;
+    struct native_process *asking; /* NATIVE_ASKING, in the order of their questions */
+    struct native_kept *kept;      /* while adopting */
+    size_t kept_count;
+    unsigned adopting_lanes;
+    bool oom; /* the kernel killed for memory, init too */
+    backend_done destroyed;
+    void *destroyed_data;
+};
+
+static inline struct native *native_of(const struct native_session *session)
+{
+    return (struct native *)session->base.backend;
+}
+
+void native_session_hold(struct native_session *session);
+void native_session_drop(struct native_session *session);
+/* Watches the control socket, which the session takes over. */
+void native_session_connect(struct native_session *session, int control);
+/* init is gone, or is to be treated so. */
+void native_session_ended(struct native_session *session, const struct error *why);
+/* Never came up: tells, and cleans up. */
+void native_session_failed(struct native_session *session, const struct error *why);
+int native_send(struct native_session *session, const void *message, size_t size, const int *fds,
+                size_t count);
+/* All that can start now, does. */
+void native_dispatch(struct native_session *session);
+/* DESTROY, and the end of everything that is left. */
+void native_session_destroy(struct native_session *session);
+
+struct native_lane *native_lane(struct native_session *session, unsigned index);
+/* The lane has a launcher at the other end of `sock`, taken over. */
+void native_lane_ready(struct native_lane *lane, int sock);
+void native_lane_watch_memory(struct native_lane *lane);
+void native_lane_close(struct native_lane *lane);
+/* Asks for what a lane needs. Ends in native_lane_ready(), or the failure of lane->process. */
+void native_lane_open(struct native_lane *lane, uint64_t memory);
+void native_lane_answered(struct native_session *session, const struct init_lane *message);
+/* A lane to run in: idle; or closed, and so to be opened; NULL: none is left. */
+struct native_lane *native_lane_find(struct native_session *session, bool fresh);
+bool native_lane_is_empty(const struct native_lane *lane);
+void native_lane_kill(struct native_lane *lane);
+
+/* --- processes -----------------------------------------------------------------------------------
+ */
+
+enum native_process_state {
+    NATIVE_WAITING,
+    NATIVE_STARTING,
+    NATIVE_RUNNING,
+    NATIVE_ASKING, /* ended; whether a disk is full, or the session gone, decides about the cause */
+    NATIVE_OVER,
+};
+
+struct native_process {
+    struct backend_process base;
+    struct native_process *next; /* in the list it is in */
+    const struct backend_process_events *events;
+    void *owner;
+    enum native_process_state state;
+    struct native_lane *lane;
+    uint32_t keep_id;
+    uint64_t memory_bytes;
+    struct command_request request; /* while WAITING: its own copies */
+    struct strings argv;
+    struct strings envp;
+    char *program;
+    char *cwd;
+    int32_t pid; /* inside */
+    uint64_t started_ns;
+    uint64_t memory_until_ns;
+    struct cgroup_usage before;
+    struct cgroup_usage after;
+    bool killed;
+    bool timed_out;
+    bool unexplained;   /* ended, and nobody said how */
+    unsigned questions; /* about disks, unanswered */
+    bool full;
+    struct outcome outcome;
+    struct error error; /* why it could not be started */
+    uv_timer_t timer;
+};
+
+static inline struct native_session *session_of(const struct native_process *process)
+{
+    return (struct native_session *)process->base.session;
+}
+
+struct backend_process *native_start(struct backend_session *session,
+                                     const struct backend_command *command,
+                                     const struct backend_process_events *events, void *owner);
+struct backend_process *native_adopt_process(struct backend_session *session, uint32_t keep_id,
+                                             const struct backend_process_events *events,
+                                             void *owner);
+bool native_keep(struct backend_process *process, const int *fds, size_t count);
+void native_signal(struct backend_process *process, int number);
+void native_kill(struct backend_process *process, bool timed_out);
+
+/* The lane is ready for it. */
+void native_process_run(struct native_process *process, struct native_lane *lane);
+void native_process_fail(struct native_process *process, const struct error *err);
+/* Something is to be read from the launcher. */
+void native_process_read(struct native_process *process);
+void native_process_memory(struct native_process *process);
+/* Nobody will say any more how it ended. */
+void native_process_lost(struct native_process *process, const struct error *why);
+void native_process_space(struct native_session *session, const struct init_statfs *reply);

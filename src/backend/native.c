@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native backend: sessions made by the spawner, and taken over from an earlier one. */
+#include "backend/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "backend/native-internal.h"
+#include "core/fd.h"
+#include "sandbox/facts.h"
+#include "sandbox/net.h"
+#include "sandbox/peer.h"
+
+#define MIB              (1024ULL * 1024)
+#define READY_TIMEOUT_MS 30000
+
+/* --- specs ---------------------------------------------------------------------------------------
+ */
+
+static int convert_mounts(const struct session_spec *from, struct sandbox_spec *to,
+                          struct error *err)
+{
+    if (from->host_path && from->host_path_mode != MOUNT_NONE &&
+        sandbox_spec_add_mount(to, from->host_path, from->mount_path,
+                               from->host_path_mode == MOUNT_RW, err) < 0)
+        return error_wrap(err, "host_path");
+    for (size_t i = 0; i < from->mount_count; i++) {
+        const struct session_mount *mount = &from->mounts[i];
+        if (mount->mode != MOUNT_NONE &&
+            sandbox_spec_add_mount(to, mount->host_path, mount->mount_path, mount->mode == MOUNT_RW,
+                                   err) < 0)
+            return error_wrap(err, "extra_mounts");
+    }
+    return 0;
+}
+
+static int convert(const struct native_options *options, const struct session_spec *from,
+                   const char *key, struct sandbox_spec *to, struct error *err)
+{
+    if (strcmp(from->image, "host") != 0 && strcmp(from->image, SESSION_IMAGE_DEFAULT) != 0) {
+        error_set(err, ERROR_UNSUPPORTED, "image: there is no '%.200s' here", from->image);
+        return error_hint(err, "leave it out, or use \"host\": the host's own /usr, read-only");
+    }
+    memcpy(to->key, key, sizeof to->key);
+    to->network = from->network ? NETWORK_ON : NETWORK_OFF;
+    if (from->network)
+        strings_copy(&to->allow_net, &options->allow_net);
+    to->writable_root = !from->read_only_rootfs;
+    to->memory_bytes = from->memory_mb * MIB;
+    to->cpu_milli = (uint32_t)(from->cpus * 1000 + 0.5);
+    to->pids = from->pids_limit;
+    to->quota_bytes = from->workspace_quota_mb * MIB;
+    to->strict = options->strict;
+    if (options->scratch_bytes)
+        to->scratch_bytes = options->scratch_bytes;
+    /* Scratch is memory: more of it than the session may have would only be a longer way to be
+       killed. */
+    if (to->scratch_bytes > to->memory_bytes)
+        to->scratch_bytes = to->memory_bytes;
+    return convert_mounts(from, to, err);
+}
+
+/* --- sessions ------------------------------------------------------------------------------------
+ */
+
+static struct native_session *session_new(struct native *native, const struct session_spec *spec,
+                                          const char *key,
+                                          const struct backend_session_events *events, void *owner)
+{
+    struct native_session *session = xcalloc(1, sizeof *session);
+    session->base.backend = &native->base;
+    session->events = events;
+    session->owner = owner;
+    session->control = -1;
+    session->waiting_end = &session->waiting;
+    session->memory_bytes = spec->memory_mb * MIB;
+    memcpy(session->key, key, strnlen(key, sizeof session->key - 1));
+    uv_timer_init(native->base.loop, &session->timer);
+    session->timer.data = session;
+    session->holds = 1; /* the timer's */
+    session->next = native->sessions;
+    session->at = &native->sessions;
+    if (session->next)
+        session->next->at = &session->next;
+    native->sessions = session;
+    return session;
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    struct native_session *session = timer->data;
+    struct error err = ERROR_INIT;
+    error_set(&err, ERROR_GONE, "the session was not ready in %d s", READY_TIMEOUT_MS / 1000);
+    native_session_failed(session, &err);
+}
+
+static void on_refused(uv_timer_t *timer)
+{
+    struct native_session *session = timer->data;
+    struct error err = session->error;
+    native_session_failed(session, &err);
+}
+
+/* Told from the loop: whoever asked has not got its pointer yet. */
+static void refuse(struct native_session *session, const struct error *err)
+{
+    session->error = *err;
+    uv_timer_start(&session->timer, on_refused, 0, 0);
+}
+
+static void take_created(struct native_session *session, const struct spawner_reply *reply,
+                         int *fds, size_t count)
+{
+    struct native_lane *lane = native_lane(session, 0);
+    session->state = NATIVE_BUILDING;
+    session->range = reply->range;
+    session->linked = reply->linked;
+    memcpy(session->group, reply->group, sizeof session->group);
+    session->group[sizeof session->group - 1] = '\0';
+    if (reply->message[0])
+        session->notes = xstrndup(reply->message, sizeof reply->message - 1);
+    native_session_connect(session, steal_fd(&fds[0]));
+    lane->group = peer_lane_group(reply, fds + 2, count - 2);
+    for (size_t i = 2; i < count; i++)
+        fds[i] = -1;
+    native_lane_ready(lane, steal_fd(&fds[1]));
+    uv_timer_start(&session->timer, on_late, READY_TIMEOUT_MS, 0);
+    native_dispatch(session);
+}
+
+static void on_created(void *data, const struct spawner_reply *reply, int *fds, size_t count)
+{
+    struct native_session *session = data;
+    struct error err = ERROR_INIT;
+    if (!reply)
+        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
+    else if (reply->code)
+        peer_spawner_failed(reply, &err);
+    else if (count < 2)
+        error_set(&err, ERROR_PROTOCOL, "the spawner sent no sockets");
+    if (reply && !reply->code)
+        session->number = reply->session;
+    /* Somebody has deleted it meanwhile. */
+    if (session->state == NATIVE_LEAVING)
+        native_session_destroy(session);
+    else if (err.code)
+        native_session_failed(session, &err);
+    else
+        take_created(session, reply, fds, count);
+    native_session_drop(session);
+}
+
+static struct backend_session *native_create(struct backend *backend,
+                                             const struct session_spec *spec, const char *key,
+                                             const struct backend_session_events *events,
+                                             void *owner)
+{
+    struct native *native = (struct native *)backend;
+    struct native_session *session = session_new(native, spec, key, events, owner);
+    const struct spawner_request head = {.type = SPAWNER_CREATE};
+    struct sandbox_spec sandbox;
+    struct error err = ERROR_INIT;
+    sandbox_spec_init(&sandbox);
+    static unsigned char data[sizeof head + SPEC_WIRE_MAX];
+    struct wire_writer writer = {.data = data + sizeof head, .capacity = SPEC_WIRE_MAX};
+    if (native->gone)
+        error_set(&err, ERROR_UNAVAILABLE, "%s", native->reason);
+    else if (convert(native->options, spec, session->key, &sandbox, &err) == 0 &&
+             sandbox_spec_check(&sandbox, &err) == 0) {
+        memcpy(data, &head, sizeof head);
+        sandbox_spec_encode(&sandbox, &writer);
+        if (writer.overflow)
+            error_set(&err, ERROR_LIMIT, "the spec is too large");
+    }
+    sandbox_spec_bounded(&sandbox, &session->bounded);
+    sandbox_spec_release(&sandbox);
+    if (err.code) {
+        refuse(session, &err);
+        return &session->base;
+    }
+    native_session_hold(session);
+    native_call(native, data, sizeof head + writer.size, on_created, session);
+    return &session->base;
+}
+
+static void on_adopted(void *data, const struct spawner_reply *reply, int *fds, size_t count)
+{
+    struct native_session *session = data;
+    struct error err = ERROR_INIT;
+    if (!reply)
+        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
+    else if (reply->code)
+        peer_spawner_failed(reply, &err);
+    else if (count < 1)
+        error_set(&err, ERROR_PROTOCOL, "the spawner sent no socket");
+    if (reply && !reply->code)
+        session->number = reply->session;
+    if (session->state == NATIVE_LEAVING) {
+        native_session_destroy(session);
+    } else if (err.code) {
+        native_session_failed(session, &err);
+    } else {
+        session->state = NATIVE_ADOPTING;
+        native_session_connect(session, steal_fd(&fds[0]));
+        uv_timer_start(&session->timer, on_late, READY_TIMEOUT_MS, 0);
+    }
+    native_session_drop(session);
+}
+
+static struct backend_session *
+native_adopt(struct backend *backend, const struct session_spec *spec, const char *key,
+             const json_t *record, const struct backend_session_events *events, void *owner)
+{
+    struct native *native = (struct native *)backend;
+    struct native_session *session = session_new(native, spec, key, events, owner);
+    struct sandbox_spec sandbox;
+    struct error err = ERROR_INIT;
+    const char *group = json_string_value(json_object_get(record, "group"));
+    const json_t *range = json_object_get(record, "range");
+    struct spawner_adopt request = {
+        .head = {.type = SPAWNER_ADOPT},
+        .range = (uint32_t)json_integer_value(range),
+        .linked = json_is_true(json_object_get(record, "linked")),
+    };
+    if (!group || strlen(group) >= sizeof request.group || !json_is_integer(range)) {
+        error_set(&err, ERROR_GONE, "the session's record does not tell where it is");
+        refuse(session, &err);
+        return &session->base;
+    }
+    memcpy(request.key, session->key, sizeof request.key);
+    memcpy(request.group, group, strlen(group));
+    memcpy(session->group, request.group, sizeof session->group);
+    session->range = request.range;
+    session->linked = request.linked;
+    sandbox_spec_init(&sandbox);
+    if (convert(native->options, spec, session->key, &sandbox, NULL) == 0)
+        sandbox_spec_bounded(&sandbox, &session->bounded);
+    sandbox_spec_release(&sandbox);
+    native_session_hold(session);
+    native_call(native, &request, sizeof request, on_adopted, session);
+    return &session->base;
+}
+
+static json_t *native_record(const struct backend_session *base)
+{
+    const struct native_session *session = (const struct native_session *)base;
+    return json_pack("{s:s, s:I, s:b}", "group", session->group, "range",
+                     (json_int_t)session->range, "linked", session->linked != 0);
+}
+
+static void native_outlive(struct backend_session *base, uint32_t seconds)
+{
+    const struct init_outlive message = {.type = INIT_OUTLIVE, .seconds = seconds};
+    native_send((struct native_session *)base, &message, sizeof message, NULL, 0);
+}
+
+static void native_destroy(struct backend_session *base, backend_done done, void *data)
+{
+    struct native_session *session = (struct native_session *)base;
+    bool asked = session->number != 0 || session->state == NATIVE_ENDED;
+    session->state = NATIVE_LEAVING;
+    session->told = true;
+    session->destroyed = done;
+    session->destroyed_data = data;
+    uv_timer_stop(&session->timer);
+    /* Else it follows when the spawner has said what it is about. A refusal that was not told yet
+       has nothing to end, but takes the same way: number 0 is nobody's. */
+    if (asked || session->error.code)
+        native_session_destroy(session);
+}
+
+static const char *native_notes(const struct backend_session *base)
+{
+    const struct native_session *session = (const struct native_session *)base;
+    return session->notes ? session->notes : "";
+}
+
+static const char *native_id(const struct backend_session *base)
+{
+    return ((const struct native_session *)base)->key;
+}
+
+struct usage_question {
+    void (*done)(void *data, const struct backend_usage *usage, const struct error *err);
+    void *data;
+};
+
+static void on_usage(void *data, const struct spawner_reply *reply, int *fds, size_t count)
+{
+    struct usage_question *question = data;
+    struct error err = ERROR_INIT;
+    (void)fds;
+    (void)count;
+    if (!reply)
+        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
+    else if (reply->code)
+        peer_spawner_failed(reply, &err);
+    if (err.code) {
+        question->done(question->data, NULL, &err);
+    } else {
+        const struct backend_usage usage = {.cpu_us = reply->usage.cpu_us,
+                                            .memory_bytes = reply->usage.memory_bytes,
+                                            .processes = reply->usage.processes};
+        question->done(question->data, &usage, NULL);
+    }
+    free(question);
+}
+
+static void native_usage(struct backend_session *base,
+                         void (*done)(void *data, const struct backend_usage *usage,
+                                      const struct error *err),
+                         void *data)
+{
+    const struct native_session *session = (const struct native_session *)base;
+    const struct spawner_request request = {.type = SPAWNER_USAGE, .session = session->number};
+    struct usage_question *question = xmalloc(sizeof *question);
+    *question = (struct usage_question){.done = done, .data = data};
+    native_call(native_of(session), &request, sizeof request, on_usage, question);
+}
+
+/* --- files
+ * ---------------------------------------------------------------------------------------- */
+
+static int native_file(struct backend_session *base, const struct file_request *request,
+                       const char *path, const char *to, int *ret_sock, struct error *err)
+{
+    struct native_session *session = (struct native_session *)base;
+    struct {
+        struct init_file head;
+        char paths[2 * INIT_PATH_MAX];
+    } message = {.head = {.type = INIT_FILE, .request = *request}};
+    size_t path_size = strlen(path) + 1;
+    size_t to_size = to ? strlen(to) + 1 : 0;
+    int pair[2];
+    if (path_size > INIT_PATH_MAX || to_size > INIT_PATH_MAX) {
+        error_set(err, ERROR_INVALID, "the path is longer than %u bytes", INIT_PATH_MAX - 1);
+        if (err)
+            err->errnum = ENAMETOOLONG;
+        return -1;
+    }
+    message.head.path_size = (uint32_t)path_size;
+    message.head.to_size = (uint32_t)to_size;
+    memcpy(message.paths, path, path_size);
+    if (to)
+        memcpy(message.paths + path_size, to, to_size);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_errno(err, errno, "cannot make a socket");
+    int rc = native_send(session, &message, sizeof message.head + path_size + to_size, &pair[1], 1);
+    close(pair[1]);
+    if (rc < 0) {
+        close(pair[0]);
+        return error_set(err, rc == -EAGAIN ? ERROR_UNAVAILABLE : ERROR_GONE,
+                         rc == -EAGAIN ? "the session has too many requests for files to answer"
+                                       : "the session has ended");
+    }
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    *ret_sock = pair[0];
+    return 0;
+}
+
+/* --- the backend
+ * ----------------------------------------------------------------------------------- */
+
+static void on_swept(void *data, const struct spawner_reply *reply, int *fds, size_t count)
+{
+    struct native *native = data;
+    struct error err = ERROR_INIT;
+    (void)fds;
+    (void)count;
+    /* A spawner that could not get ready answers everything with the reason. */
+    if (reply && reply->code) {
+        peer_spawner_failed(reply, &err);
+        memcpy(native->reason, err.message, sizeof native->reason);
+    }
+}
+
+static void native_sweep(struct backend *backend)
+{
+    const struct spawner_request request = {.type = SPAWNER_SWEEP};
+    native_call((struct native *)backend, &request, sizeof request, on_swept, backend);
+}
+
+static const char *native_unavailable(struct backend *backend)
+{
+    const struct native *native = (const struct native *)backend;
+    return native->reason[0] ? native->reason : NULL;
+}
+
+static json_t *native_describe(struct backend *backend)
+{
+    static const char *const cgroups[] = {"none", "v1", "v2"};
+    struct native *native = (struct native *)backend;
+    struct facts facts = {0};
+    struct cgroup_root *root = NULL;
+    const char *fix = NULL;
+    facts_gather(&facts);
+    if (cgroup_root_open(&root, NULL) == 0)
+        facts_set_cgroup(&facts, root);
+    const char *no_network = net_unavailable(&fix);
+    json_t *described = json_pack(
+        "{s:s, s:b, s:[s,s,s,s,s,s,s], s:b, s:b, s:s, s:s, s:{s:b, s:b, s:b}, s:{s:b, s:s*}, s:b}",
+        "name", "native", "available", native->reason[0] == '\0', "namespaces", "user", "mount",
+        "pid", "net", "ipc", "uts", "cgroup", "seccomp", 1, "no_new_privileges", 1, "ids",
+        facts.root ? "a range for each session" : "the user's own", "cgroups",
+        cgroups[facts.cgroup < CGROUP_VERSION_MAX ? facts.cgroup : 0], "limits", "memory",
+        facts.limits_memory, "cpu", facts.limits_cpu, "pids", facts.limits_pids, "network",
+        "available", no_network == NULL, "reason", no_network, "survives_restart", 1);
+    facts_release(&facts);
+    if (root)
+        cgroup_root_close(root);
+    return described;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void native_close(struct backend *backend)
+{
+    struct native *native = (struct native *)backend;
+    native->gone = true;
+    native->base.lost = NULL;
+    native_calls_fail(native);
+    fd_clear(&native->sock);
+    uv_close((uv_handle_t *)&native->poll, on_closed);
+}
+
+static const struct backend_ops native_ops = {
+    .name = "native",
+    .create = native_create,
+    .adopt = native_adopt,
+    .sweep = native_sweep,
+    .record = native_record,
+    .outlive = native_outlive,
+    .destroy = native_destroy,
+    .notes = native_notes,
+    .id = native_id,
+    .usage = native_usage,
+    .start = native_start,
+    .adopt_process = native_adopt_process,
+    .keep = native_keep,
+    .signal = native_signal,
+    .kill = native_kill,
+    .file = native_file,
+    .describe = native_describe,
+    .unavailable = native_unavailable,
+    .close = native_close,
+};
+
+int native_spawn(const struct native_options *options, int *ret_sock, pid_t *ret_pid,
+                 struct error *err)
+{
+    return spawner_fork(options->spawner, ret_sock, ret_pid, err);
+}
+
+struct backend *native_new(uv_loop_t *loop, int sock, const struct native_options *options)
+{
+    struct native *native = xcalloc(1, sizeof *native);
+    int size = SPEC_WIRE_MAX * 2;
+    native->base.ops = &native_ops;
+    native->base.loop = loop;
+    native->options = options;
+    native->sock = sock;
+    native_calls_init(native);
+    /* A spec with many mounts is larger than the default buffer takes in one message. */
+    setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    fcntl(sock, F_SETFL, O_NONBLOCK);
+    if (uv_poll_init(loop, &native->poll, sock) < 0)
+        abort();
+    native_watch(native);
+    return &native->base;
+}

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native backend on a real kernel: sessions, commands, files, and what survives the process
+   that made them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/native.h"
+#include "core/fd.h"
+
+static char directory[64];
+static struct spawner_config spawner_config;
+static struct native_options options = {.spawner = &spawner_config};
+
+struct fixture {
+    uv_loop_t loop;
+    struct backend *backend;
+    pid_t spawner;
+};
+
+static void open_backend(struct fixture *f)
+{
+    struct error err = ERROR_INIT;
+    int sock;
+    spawner_config.socket_directory = directory;
+    spawner_config.init_binary = getenv("BOX_INIT");
+    spawner_config.ready = 2;
+    if (native_spawn(&options, &sock, &f->spawner, &err) < 0)
+        fail_msg("%s", err.message);
+    uv_loop_init(&f->loop);
+    f->backend = native_new(&f->loop, sock, &options);
+}
+
+static void close_backend(struct fixture *f)
+{
+    f->backend->ops->close(f->backend);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    waitpid(f->spawner, NULL, 0);
+}
+
+/* --- sessions
+ * -------------------------------------------------------------------------------------- */
+
+struct made {
+    struct fixture *f;
+    struct backend_session *session;
+    bool ready;
+    bool ended;
+    struct error error;
+    uint32_t kept_id;
+    int kept[BACKEND_KEPT_FDS];
+    size_t kept_count;
+    struct ran *adopter;
+};
+
+struct ran {
+    struct backend_process *process;
+    bool started;
+    bool ended;
+    int terminal;
+    struct backend_outcome outcome;
+    struct error error;
+    int out;
+    char text[4096];
+};
+
+static const struct backend_process_events process_events;
+
+static void on_ready(void *owner, const struct error *err)
+{
+    struct made *made = owner;
+    made->ready = true;
+    if (err)
+        made->error = *err;
+}
+
+static void on_session_ended(void *owner, const struct error *why)
+{
+    struct made *made = owner;
+    made->ended = true;
+    made->error = *why;
+}
+
+static void on_kept(void *owner, uint32_t keep_id, const int *fds, size_t count)
+{
+    struct made *made = owner;
+    made->kept_id = keep_id;
+    made->kept_count = count;
+    memcpy(made->kept, fds, count * sizeof *fds);
+    if (made->adopter)
+        made->adopter->process = made->f->backend->ops->adopt_process(
+            made->session, keep_id, &process_events, made->adopter);
+}
+
+static const struct backend_session_events session_events = {
+    .ready = on_ready, .ended = on_session_ended, .kept = on_kept};
+
+static void until(struct fixture *f, const bool *flag)
+{
+    for (int i = 0; i < 100000 && !*flag; i++)
+        uv_run(&f->loop, UV_RUN_ONCE);
+    assert_true(*flag);
+}
+
+static void fill_spec(struct session_spec *spec)
+{
+    session_spec_init(spec);
+    spec->name = strdup("test");
+    spec->memory_mb = 64;
+}
+
+static void make(struct fixture *f, struct made *made, const char *key)
+{
+    struct session_spec spec;
+    *made = (struct made){.f = f};
+    fill_spec(&spec);
+    made->session = f->backend->ops->create(f->backend, &spec, key, &session_events, made);
+    session_spec_release(&spec);
+}
+
+static bool destroyed;
+static void on_destroyed(void *data, const struct error *err)
+{
+    (void)data;
+    assert_null(err);
+    destroyed = true;
+}
+
+static void end(struct fixture *f, struct made *made)
+{
+    destroyed = false;
+    f->backend->ops->destroy(made->session, on_destroyed, NULL);
+    until(f, &destroyed);
+}
+
+/* --- processes
+ * ------------------------------------------------------------------------------------- */
+
+static void on_started(void *owner, int terminal, const struct error *err)
+{
+    struct ran *ran = owner;
+    ran->started = true;
+    ran->terminal = terminal;
+    if (err) {
+        ran->error = *err;
+        ran->ended = true;
+    }
+}
+
+static void on_ended(void *owner, const struct backend_outcome *outcome, const struct error *err)
+{
+    struct ran *ran = owner;
+    ran->ended = true;
+    if (err)
+        ran->error = *err;
+    else
+        ran->outcome = *outcome;
+}
+
+static const struct backend_process_events process_events = {.started = on_started,
+                                                             .ended = on_ended};
+
+static void start(struct fixture *f, struct made *made, struct ran *ran, const char *script,
+                  uint32_t keep_id)
+{
+    char *argv[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
+    char *envp[] = {(char *)"PATH=/usr/bin:/bin", NULL};
+    int pipes[2];
+    *ran = (struct ran){.terminal = -1};
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    cleanup_close int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct backend_command command = {.argv = argv,
+                                      .envp = envp,
+                                      .cwd = "/workspace",
+                                      .make_cwd = true,
+                                      .fds = {null, pipes[1], pipes[1]},
+                                      .keep_id = keep_id};
+    ran->process = f->backend->ops->start(made->session, &command, &process_events, ran);
+    close(pipes[1]);
+    ran->out = pipes[0];
+}
+
+static void finish(struct fixture *f, struct ran *ran)
+{
+    until(f, &ran->ended);
+    fcntl(ran->out, F_SETFL, O_NONBLOCK);
+    ssize_t n = read(ran->out, ran->text, sizeof ran->text - 1);
+    ran->text[n > 0 ? n : 0] = '\0';
+    close(ran->out);
+}
+
+static void run(struct fixture *f, struct made *made, struct ran *ran, const char *script)
+{
+    start(f, made, ran, script, 0);
+    finish(f, ran);
+}
+
+/* --- tests
+ * ------------------------------------------------------------------------------------------ */
+
+static void test_commands(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran;
+    (void)state;
+    open_backend(&f);
+    make(&f, &made, "00000000000000a1");
+    /* On its way before there is a session. */
+    run(&f, &made, &ran, "echo hello; exit 3");
+    if (ran.error.code)
+        fail_msg("%s (%s)", ran.error.message, ran.error.hint);
+    assert_string_equal(ran.text, "hello\n");
+    assert_int_equal(ran.outcome.exit_code, 3);
+    assert_string_equal(ran.outcome.cause, "exited");
+    until(&f, &made.ready);
+    assert_int_equal(made.error.code, ERROR_NONE);
+    run(&f, &made, &ran, "echo a > /workspace/f; cat /workspace/f");
+    assert_string_equal(ran.text, "a\n");
+    run(&f, &made, &ran, "unshare -U true");
+    assert_string_equal(ran.outcome.cause, "denied_syscall");
+    assert_non_null(strstr(ran.outcome.denied, "unshare"));
+    run(&f, &made, &ran, "x=$(head -c 200000000 /dev/zero | tr '\\0' a); echo $x");
+    assert_string_equal(ran.outcome.cause, "oom");
+    run(&f, &made, &ran, "echo still here");
+    assert_string_equal(ran.text, "still here\n");
+    end(&f, &made);
+    close_backend(&f);
+}
+
+static void test_many_at_once(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran[40];
+    (void)state;
+    open_backend(&f);
+    make(&f, &made, "00000000000000a2");
+    for (int i = 0; i < 40; i++) {
+        char script[64];
+        snprintf(script, sizeof script, "sleep 0.05; echo %d", i);
+        start(&f, &made, &ran[i], script, 0);
+    }
+    for (int i = 0; i < 40; i++) {
+        char wanted[16];
+        finish(&f, &ran[i]);
+        snprintf(wanted, sizeof wanted, "%d\n", i);
+        assert_string_equal(ran[i].text, wanted);
+    }
+    end(&f, &made);
+    close_backend(&f);
+}
+
+static void test_kill(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran;
+    struct ran other;
+    (void)state;
+    open_backend(&f);
+    make(&f, &made, "00000000000000a3");
+    start(&f, &made, &other, "sleep 0.5; echo other", 0);
+    start(&f, &made, &ran, "setsid sleep 100 & trap '' TERM; sleep 100", 0);
+    until(&f, &ran.started);
+    f.backend->ops->kill(ran.process, true);
+    finish(&f, &ran);
+    assert_true(ran.outcome.timed_out);
+    assert_string_equal(ran.outcome.cause, "timeout");
+    finish(&f, &other);
+    assert_string_equal(other.text, "other\n");
+    /* Before it has a lane, even a session. */
+    end(&f, &made);
+    make(&f, &made, "00000000000000a4");
+    start(&f, &made, &ran, "sleep 100", 0);
+    f.backend->ops->kill(ran.process, true);
+    finish(&f, &ran);
+    assert_true(ran.outcome.timed_out);
+    run(&f, &made, &ran, "echo on");
+    assert_string_equal(ran.text, "on\n");
+    /* And a session that ends under its command. */
+    start(&f, &made, &ran, "sleep 100", 0);
+    until(&f, &ran.started);
+    end(&f, &made);
+    assert_true(ran.ended);
+    assert_int_equal(ran.error.code, ERROR_GONE);
+    close(ran.out);
+    close_backend(&f);
+}
+
+static void test_refusals(void **state)
+{
+    struct fixture f;
+    struct made made = {.f = &f};
+    struct session_spec spec;
+    struct ran ran;
+    (void)state;
+    open_backend(&f);
+    fill_spec(&spec);
+    free(spec.image);
+    spec.image = strdup("nobody/knows:it");
+    made.session =
+        f.backend->ops->create(f.backend, &spec, "00000000000000a5", &session_events, &made);
+    start(&f, &made, &ran, "true", 0);
+    until(&f, &made.ready);
+    assert_int_equal(made.error.code, ERROR_UNSUPPORTED);
+    assert_true(ran.ended);
+    close(ran.out);
+    /* What only the child finds out, while it builds. */
+    free(spec.image);
+    spec.image = strdup("host");
+    spec.host_path = strdup("/nonexistent/directory");
+    made = (struct made){.f = &f};
+    made.session =
+        f.backend->ops->create(f.backend, &spec, "00000000000000a6", &session_events, &made);
+    until(&f, &made.ready);
+    assert_int_not_equal(made.error.code, ERROR_NONE);
+    session_spec_release(&spec);
+    /* Deleted while it is being made. */
+    make(&f, &made, "00000000000000a7");
+    end(&f, &made);
+    make(&f, &made, "00000000000000a8");
+    start(&f, &made, &ran, "/no/such/program; exec /no/such/program", 0);
+    finish(&f, &ran);
+    assert_int_equal(ran.outcome.exit_code, 127);
+    end(&f, &made);
+    close_backend(&f);
+}
+
+static ssize_t talk(int sock, void *data, size_t size)
+{
+    size_t got = 0;
+    fcntl(sock, F_SETFL, 0);
+    while (got < size) {
+        ssize_t n = read(sock, (char *)data + got, size - got);
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    return (ssize_t)got;
+}
+
+static int ask_file(struct fixture *f, struct made *made, struct file_request request,
+                    const char *path, const char *to, int *ret_sock)
+{
+    struct file_reply reply = {0};
+    struct error err = ERROR_INIT;
+    int sock;
+    if (f->backend->ops->file(made->session, &request, path, to, &sock, &err) < 0)
+        fail_msg("%s", err.message);
+    assert_int_equal(talk(sock, &reply, sizeof reply), sizeof reply);
+    if (ret_sock)
+        *ret_sock = sock;
+    else
+        close(sock);
+    return reply.errnum;
+}
+
+static void test_files(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran;
+    char text[64] = "";
+    uint32_t size = 5;
+    struct file_reply reply;
+    struct file_entry entry;
+    int sock;
+    (void)state;
+    open_backend(&f);
+    make(&f, &made, "00000000000000a9");
+    until(&f, &made.ready);
+    assert_int_equal(ask_file(&f, &made,
+                              (struct file_request){.op = FILE_WRITE, .flags = FILE_PARENTS},
+                              "/workspace/a/b/c.txt", NULL, &sock),
+                     0);
+    assert_int_equal(fd_write_all(sock, &size, sizeof size), 0);
+    assert_int_equal(fd_write_all(sock, "hello", 5), 0);
+    size = 0;
+    assert_int_equal(fd_write_all(sock, &size, sizeof size), 0);
+    assert_int_equal(talk(sock, &reply, sizeof reply), sizeof reply);
+    assert_int_equal(reply.errnum, 0);
+    assert_int_equal(reply.size, 5);
+    close(sock);
+    /* Begun and left: nothing is there afterwards. */
+    assert_int_equal(ask_file(&f, &made, (struct file_request){.op = FILE_WRITE},
+                              "/workspace/never", NULL, &sock),
+                     0);
+    close(sock);
+    struct file_request read_it = {.op = FILE_READ, .offset = 1, .length = 3};
+    assert_int_equal(ask_file(&f, &made, read_it, "/workspace/a/b/c.txt", NULL, &sock), 0);
+    assert_int_equal(talk(sock, text, sizeof text), 3);
+    assert_memory_equal(text, "ell", 3);
+    close(sock);
+    assert_int_equal(ask_file(&f, &made, read_it, "/workspace", NULL, NULL), EISDIR);
+    assert_int_equal(ask_file(&f, &made, read_it, "/nowhere", NULL, NULL), ENOENT);
+    assert_int_equal(ask_file(&f, &made, read_it, "/proc/self/fd/0", NULL, NULL), ELOOP);
+    run(&f, &made, &ran,
+        "mkfifo /workspace/fifo; ln -s /etc/shadow /workspace/link; ls -A /workspace");
+    assert_string_equal(ran.text, "a\nfifo\nlink\n");
+    assert_int_equal(ask_file(&f, &made, read_it, "/workspace/fifo", NULL, NULL), EINVAL);
+    assert_int_not_equal(ask_file(&f, &made, read_it, "/workspace/link", NULL, NULL), 0);
+    assert_int_equal(ask_file(&f, &made, (struct file_request){.op = FILE_MOVE},
+                              "/workspace/a/b/c.txt", "/tmp/moved/c.txt", NULL),
+                     0);
+    assert_int_equal(
+        ask_file(&f, &made, (struct file_request){.op = FILE_LIST}, "/tmp/moved", NULL, &sock), 0);
+    assert_int_equal(talk(sock, &entry, sizeof entry), sizeof entry);
+    assert_int_equal(entry.name_size, 5);
+    assert_int_equal(entry.size, 5);
+    close(sock);
+    struct file_request remove_it = {.op = FILE_REMOVE};
+    assert_int_equal(ask_file(&f, &made, remove_it, "/workspace/a", NULL, NULL), ENOTEMPTY);
+    remove_it.flags = FILE_RECURSIVE;
+    assert_int_equal(ask_file(&f, &made, remove_it, "/workspace/a", NULL, NULL), 0);
+    assert_int_equal(
+        ask_file(&f, &made, (struct file_request){.op = FILE_MKDIR}, "/workspace/x/y", NULL, NULL),
+        0);
+    run(&f, &made, &ran, "rm /workspace/fifo /workspace/link; find /workspace");
+    assert_string_equal(ran.text, "/workspace\n/workspace/x\n/workspace/x/y\n");
+    end(&f, &made);
+    close_backend(&f);
+}
+
+/* A process makes a session with a managed process, and is killed; this one takes over. */
+static void first_life(int tell)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran;
+    struct ran doomed;
+    open_backend(&f);
+    make(&f, &made, "00000000000000b1");
+    until(&f, &made.ready);
+    start(&f, &made, &ran, "echo one; sleep 1; echo two; exit 7", 5);
+    until(&f, &ran.started);
+    start(&f, &made, &doomed, "echo > /tmp/doomed; sleep 100", 0);
+    until(&f, &doomed.started);
+    assert_true(f.backend->ops->keep(ran.process, &ran.out, 1));
+    f.backend->ops->outlive(made.session, 60);
+    json_t *record = f.backend->ops->record(made.session);
+    char *text = json_dumps(record, 0);
+    /* Answered means that init has read all that came before. */
+    struct file_request stat_it = {.op = FILE_STAT};
+    assert_int_equal(ask_file(&f, &made, stat_it, "/", NULL, NULL), 0);
+    fd_write_all(tell, text, strlen(text));
+    raise(SIGKILL);
+}
+
+static void test_adoption(void **state)
+{
+    struct fixture f;
+    struct made made = {.f = &f};
+    struct ran adopted = {.out = -1};
+    struct ran ran;
+    struct session_spec spec;
+    int pipes[2];
+    char text[512] = "";
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        first_life(pipes[1]);
+    close(pipes[1]);
+    assert_true(read(pipes[0], text, sizeof text - 1) > 0);
+    close(pipes[0]);
+    waitpid(pid, NULL, 0);
+
+    open_backend(&f);
+    json_t *record = json_loads(text, 0, NULL);
+    assert_non_null(record);
+    fill_spec(&spec);
+    made.adopter = &adopted;
+    made.session =
+        f.backend->ops->adopt(f.backend, &spec, "00000000000000b1", record, &session_events, &made);
+    until(&f, &made.ready);
+    assert_int_equal(made.error.code, ERROR_NONE);
+    assert_int_equal(made.kept_id, 5);
+    assert_int_equal(made.kept_count, 1);
+    assert_non_null(adopted.process);
+    f.backend->ops->sweep(f.backend);
+    run(&f, &made, &ran, "ls /tmp/doomed; pgrep -f 'sleep 10[0]' || echo gone");
+    assert_string_equal(ran.text, "/tmp/doomed\ngone\n");
+    adopted.out = made.kept[0];
+    until(&f, &adopted.ended);
+    fcntl(adopted.out, F_SETFL, O_NONBLOCK);
+    ssize_t n = read(adopted.out, adopted.text, sizeof adopted.text - 1);
+    assert_int_equal(n, 8);
+    assert_memory_equal(adopted.text, "one\ntwo\n", 8);
+    assert_int_equal(adopted.outcome.exit_code, 7);
+    close(adopted.out);
+    end(&f, &made);
+    /* A second time there is nothing left. */
+    made = (struct made){.f = &f};
+    made.session =
+        f.backend->ops->adopt(f.backend, &spec, "00000000000000b1", record, &session_events, &made);
+    until(&f, &made.ready);
+    assert_int_equal(made.error.code, ERROR_GONE);
+    session_spec_release(&spec);
+    json_decref(record);
+    close_backend(&f);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/test-native-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands), cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_kill),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_adoption),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
