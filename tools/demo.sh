@@ -1,8 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make run: shows what a sandbox is, on this machine, with the program that was just built.
+# make run: starts the daemon that was just built and shows it at work, until ^C.
 set -euo pipefail
-box=$1/box
+build=$1
+box=$build/box
+
+"$build/boxd" &
+daemon=$!
+# ^C reaches boxd by itself, from the terminal; a plain kill is passed on.
+trap 'kill -INT "$daemon" 2>/dev/null || true; wait "$daemon" || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+for _ in {1..100}; do
+  "$box" status >/dev/null 2>&1 && break
+  kill -0 "$daemon" 2>/dev/null || exit 1
+  sleep 0.05
+done
 
 show() {
   printf '\n\033[1m$ box'
@@ -15,13 +29,19 @@ show() {
 }
 
 # shellcheck disable=SC2016 # to be expanded inside
-show run -- sh -c 'echo "Hello from $(uname -n), as $(id -un), process $$ of $(ls -d /proc/[0-9]* | wc -l)"'
-show run -- python3 -c 'print(6 * 7)'
-show run --memory 64M -- python3 -c 'x = bytearray(10**9)' || echo "exit code $?"
-show run -- sh -c 'touch /usr/oops; cat /etc/shadow; unshare -U true' || echo "exit code $?"
-show run --timeout 1 -- sleep 60 || echo "exit code $?"
+show exec --create demo -- sh -c 'echo "Hello from $(uname -n), as $(id -un), process $$ of $(ls -d /proc/[0-9]* | wc -l)" | tee greeting'
+show exec demo -- cat greeting
+show exec demo -- sh -c 'touch /usr/oops; cat /etc/shadow' || echo "exit code $?"
+show ps
 
 cat <<END
 
-That was a sandbox each time: made, used and gone. What this machine can do: $box doctor
+boxd is running. From another terminal:
+
+  $box exec demo -- python3 -c 'print(6 * 7)'
+  $box shell demo
+  curl -s 127.0.0.1:5410/v1/exec -d '{"session_id": "demo", "cmd": "uname -a"}'
+
+^C ends it, and its sessions with it.
 END
+wait "$daemon"

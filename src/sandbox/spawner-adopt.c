@@ -206,9 +206,9 @@ void spawner_sweep(struct spawner *spawner)
     for (const struct spawned *at = spawner->sessions; at; at = at->next)
         keep[used++] = at->group;
     for (unsigned i = 0; i < spawner->ready_groups.count; i++)
-        keep[used++] = spawner->ready_groups.names[i];
+        keep[used++] = spawner->ready_groups.items[i].name;
     for (unsigned i = 0; i < spawner->ended_groups.count; i++)
-        keep[used++] = spawner->ended_groups.names[i];
+        keep[used++] = spawner->ended_groups.items[i].name;
     sweep_sockets(spawner);
     cgroup_sweep_except(spawner->cgroups, keep, used);
 }

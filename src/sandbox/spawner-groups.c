@@ -9,24 +9,53 @@
 
 #include "sandbox/spawner-internal.h"
 
-static char *list_push(struct group_list *list)
+static bool list_push(struct group_list *list, const struct spawned *session)
 {
-    return list->count < GROUPS_MAX ? list->names[list->count++] : NULL;
+    if (list->count == GROUPS_MAX)
+        return false;
+    struct group *group = &list->items[list->count++];
+    memcpy(group->name, session->group, sizeof group->name);
+    group->limits = session->limits;
+    return true;
 }
 
-static const char *list_pop(struct group_list *list)
+static const struct group *list_pop(struct group_list *list)
 {
-    return list->count > 0 ? list->names[--list->count] : NULL;
+    return list->count > 0 ? &list->items[--list->count] : NULL;
+}
+
+static bool same_limits(const struct cgroup_limits *a, const struct cgroup_limits *b)
+{
+    return a->memory_bytes == b->memory_bytes && a->cpu_milli == b->cpu_milli && a->pids == b->pids;
+}
+
+/* The last one given back whose limits are those wanted, else the last one. Writing the same limits
+   again would take the kernel as long as making the process. */
+static struct group take_ready(struct group_list *list, const struct cgroup_limits *limits)
+{
+    unsigned index = list->count - 1;
+    for (unsigned i = list->count; i-- > 0;) {
+        if (same_limits(&list->items[i].limits, limits)) {
+            index = i;
+            break;
+        }
+    }
+    struct group taken = list->items[index];
+    list->items[index] = list->items[--list->count];
+    return taken;
 }
 
 int groups_take(struct spawner *spawner, struct spawned *session,
                 const struct cgroup_limits *limits, int *ret_birth_group, struct error *err)
 {
-    const char *ready = list_pop(&spawner->ready_groups);
-    if (ready) {
-        memcpy(session->group, ready, sizeof session->group);
+    session->limits = *limits;
+    if (spawner->ready_groups.count > 0) {
+        struct group ready = take_ready(&spawner->ready_groups, limits);
+        memcpy(session->group, ready.name, sizeof session->group);
         session->has_group = true;
-        return cgroup_session_limit(spawner->cgroups, session->group, limits, err);
+        return same_limits(&ready.limits, limits)
+                   ? 0
+                   : cgroup_session_limit(spawner->cgroups, session->group, limits, err);
     }
     cgroup_session_name(spawner->cgroups, session->number, session->group, sizeof session->group);
     if (cgroup_session_create(spawner->cgroups, session->group, limits, ret_birth_group, err) < 0)
@@ -37,29 +66,25 @@ int groups_take(struct spawner *spawner, struct spawned *session,
 
 void groups_give(struct spawner *spawner, struct spawned *session)
 {
-    char *name = NULL;
-    if (spawner->config->ready > 0 && cgroup_session_reusable(spawner->cgroups, session->group))
-        name = list_push(&spawner->ready_groups);
-    if (!name && spawner->config->ready > 0)
-        name = list_push(&spawner->ended_groups);
-    if (name)
-        memcpy(name, session->group, sizeof session->group);
-    else
+    bool later = spawner->config->ready > 0;
+    bool kept = later && cgroup_session_reusable(spawner->cgroups, session->group) &&
+                list_push(&spawner->ready_groups, session);
+    if (!kept && !(later && list_push(&spawner->ended_groups, session)))
         cgroup_session_remove(spawner->cgroups, session->group, NULL);
     session->has_group = false;
 }
 
 bool groups_idle_work(struct spawner *spawner)
 {
-    const char *ended = list_pop(&spawner->ended_groups);
+    const struct group *ended = list_pop(&spawner->ended_groups);
     if (ended)
-        cgroup_session_remove(spawner->cgroups, ended, NULL);
+        cgroup_session_remove(spawner->cgroups, ended->name, NULL);
     return ended != NULL;
 }
 
 void groups_release(struct spawner *spawner)
 {
-    const char *name;
-    while ((name = list_pop(&spawner->ended_groups)) || (name = list_pop(&spawner->ready_groups)))
-        cgroup_session_remove(spawner->cgroups, name, NULL);
+    const struct group *group;
+    while ((group = list_pop(&spawner->ended_groups)) || (group = list_pop(&spawner->ready_groups)))
+        cgroup_session_remove(spawner->cgroups, group->name, NULL);
 }

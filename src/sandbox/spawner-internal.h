@@ -20,8 +20,13 @@ struct base {
     int namespace;
 };
 
+struct group {
+    char name[CGROUP_NAME_MAX];
+    struct cgroup_limits limits; /* that it has */
+};
+
 struct group_list {
-    char names[GROUPS_MAX][CGROUP_NAME_MAX];
+    struct group items[GROUPS_MAX];
     unsigned count;
 };
 
@@ -41,6 +46,7 @@ struct spawned {
     char key[SPEC_KEY_MAX]; /* "": it ends with the caller */
     pid_t pasta;
     char group[CGROUP_NAME_MAX];
+    struct cgroup_limits limits;
     bool has_group;
     bool single;
     bool linked; /* has a link to the host's network */
