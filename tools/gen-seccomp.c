@@ -2,12 +2,14 @@
 /* Compiles the system call policy to BPF, one program for each profile, and writes them as C.
 
    Usage: gen-seccomp [ARCHITECTURE] > seccomp-programs.inc
+          gen-seccomp ARCHITECTURE front > seccomp-front.inc
 
    ARCHITECTURE is x86_64 or aarch64 (meson's host_machine.cpu_family()); the one it was built for
-   if missing. libseccomp is asked for the numbers of the calls, and only at build time. Its own
-   compiler is not used: it cannot say "allowed unless the low 32 bits are one of these", which most
-   of our argument rules are, and it spends an instruction or more on every call where this one
-   spends two on every run of neighbours with the same rule.
+   if missing. With "front" it is the policy of boxd's own front instead of the sandboxes'.
+   libseccomp is asked for the numbers of the calls, and only at build time. Its own compiler is not
+   used: it cannot say "allowed unless the low 32 bits are one of these", which most of our argument
+   rules are, and it spends an instruction or more on every call where this one spends two on every
+   run of neighbours with the same rule.
 
    A program looks like this:
 
@@ -30,6 +32,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "daemon/confine-policy.h"
 #include "sandbox/seccomp.h"
 #include "sandbox/seccomp-policy.h"
 
@@ -53,8 +56,7 @@ struct program {
     size_t count;
 };
 
-static const struct seccomp_rule *const profile_absent[SECCOMP_PROFILE_MAX] = {
-    &rule_absent, &rule_absent, &rule_absent};
+static bool may_kill; /* a sandbox's program never does */
 
 _Static_assert(ARRAY_SIZE(seccomp_class_rules[0]) == SECCOMP_PROFILE_MAX,
                "SECCOMP_CLASSES needs a column for each profile");
@@ -94,10 +96,11 @@ static void calls_add_known(struct call *calls, uint32_t arch)
         calls[i].name = seccomp_syscall_resolve_num_arch(arch, i); /* kept until the end */
 }
 
-static void calls_add_group(struct call *calls, uint32_t arch, const struct seccomp_group *group)
+static void calls_add_group(struct call *calls, uint32_t arch, const char *names,
+                            const struct seccomp_rule *const *rules)
 {
     struct seccomp_call call;
-    const char *rest = group->calls;
+    const char *rest = names;
     while ((rest = seccomp_call_next(rest, &call)) != NULL) {
         int number = call_number(arch, &call);
         if (number < 0)
@@ -106,7 +109,7 @@ static void calls_add_group(struct call *calls, uint32_t arch, const struct secc
             die("%s has the number %d, beyond CALL_MAX", call.name, number);
         if (calls[number].rules != NULL)
             die("%s is in the policy twice", call.name);
-        calls[number].rules = seccomp_class_rules[group->class];
+        calls[number].rules = rules;
         if (calls[number].name == NULL)
             calls[number].name = strdup(call.name);
     }
@@ -125,7 +128,7 @@ static void emit_return(struct program *p, uint32_t verdict)
 {
     uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
     if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_ERRNO &&
-        action != SECCOMP_RET_USER_NOTIF)
+        action != SECCOMP_RET_USER_NOTIF && !(may_kill && action == SECCOMP_RET_KILL_PROCESS))
         die("verdict %#x: only allow, notify and errno are meant to happen", verdict);
     emit(p, BPF_RET | BPF_K, 0, 0, verdict);
 }
@@ -183,12 +186,15 @@ static void emit_search(struct program *p, const struct range *ranges, size_t co
     emit_search(p, ranges + middle, count - middle);
 }
 
-static size_t ranges_make(const struct call *calls, enum seccomp_profile profile, struct range *ret)
+/* `missing`: the rule of calls that the policy does not name. */
+static size_t ranges_make(const struct call *calls, unsigned profile,
+                          const struct seccomp_rule *missing, struct range *ret)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < CALL_MAX; i++) {
-        const struct seccomp_rule *rule =
-            (calls[i].rules != NULL ? calls[i].rules : profile_absent)[profile];
+        const struct seccomp_rule *rule = calls[i].rules != NULL  ? calls[i].rules[profile]
+                                          : calls[i].name != NULL ? missing
+                                                                  : &rule_absent;
         if (count == 0 || ret[count - 1].rule != rule)
             ret[count++] = (struct range){i, rule};
     }
@@ -198,10 +204,10 @@ static size_t ranges_make(const struct call *calls, enum seccomp_profile profile
 }
 
 static void program_make(struct program *p, const struct call *calls, uint32_t arch,
-                         enum seccomp_profile profile)
+                         unsigned profile, const struct seccomp_rule *missing)
 {
     static struct range ranges[CALL_MAX];
-    size_t count = ranges_make(calls, profile, ranges);
+    size_t count = ranges_make(calls, profile, missing, ranges);
     p->count = 0;
     emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, arch);
@@ -240,6 +246,37 @@ static void write_names(const struct call *calls)
     puts("};");
 }
 
+static void write_head(const char *arch, const char *policy)
+{
+    printf("/* Made by tools/gen-seccomp.c from src/%s. */\n"
+           "#ifndef __%s__\n#error \"these programs are for %s\"\n#endif\n",
+           policy, arch, arch);
+}
+
+static void make_sandbox(struct call *calls, uint32_t arch)
+{
+    static struct program program;
+    for (size_t i = 0; i < ARRAY_SIZE(seccomp_policy); i++)
+        calls_add_group(calls, arch, seccomp_policy[i].calls,
+                        seccomp_class_rules[seccomp_policy[i].class]);
+#define X(id, text)                                                  \
+    program_make(&program, calls, arch, SECCOMP_##id, &rule_absent); \
+    write_program(&program, calls, #id);
+    SECCOMP_PROFILES(X)
+#undef X
+    write_names(calls);
+}
+
+static void make_front(struct call *calls, uint32_t arch)
+{
+    static struct program program;
+    may_kill = true;
+    for (size_t i = 0; i < ARRAY_SIZE(front_policy); i++)
+        calls_add_group(calls, arch, front_policy[i].calls, &front_policy[i].rule);
+    program_make(&program, calls, arch, 0, &front_deny);
+    write_program(&program, calls, "front");
+}
+
 int main(int argc, char **argv)
 {
 #ifdef __x86_64__
@@ -249,24 +286,17 @@ int main(int argc, char **argv)
 #endif
     if (argc > 1)
         name = argv[1];
-    if (argc > 2 || (strcmp(name, "x86_64") != 0 && strcmp(name, "aarch64") != 0))
-        die("usage: gen-seccomp [x86_64|aarch64]");
+    bool front = argc == 3 && strcmp(argv[2], "front") == 0;
+    if (argc > 2 + front || (strcmp(name, "x86_64") != 0 && strcmp(name, "aarch64") != 0))
+        die("usage: gen-seccomp [x86_64|aarch64 [front]]");
     uint32_t arch = seccomp_arch_resolve_name(name);
 
     static struct call calls[CALL_MAX];
     calls_add_known(calls, arch);
-    for (size_t i = 0; i < ARRAY_SIZE(seccomp_policy); i++)
-        calls_add_group(calls, arch, &seccomp_policy[i]);
-
-    printf("/* Made by tools/gen-seccomp.c from src/sandbox/seccomp-policy.h. */\n"
-           "#ifndef __%s__\n#error \"these programs are for %s\"\n#endif\n",
-           name, name);
-    static struct program program;
-#define X(id, text)                                    \
-    program_make(&program, calls, arch, SECCOMP_##id); \
-    write_program(&program, calls, #id);
-    SECCOMP_PROFILES(X)
-#undef X
-    write_names(calls);
+    write_head(name, front ? "daemon/confine-policy.h" : "sandbox/seccomp-policy.h");
+    if (front)
+        make_front(calls, arch);
+    else
+        make_sandbox(calls, arch);
     return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

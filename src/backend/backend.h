@@ -121,7 +121,8 @@ struct backend_ops {
                                              const struct backend_process_events *events,
                                              void *owner);
     /* Hands copies of descriptors (at most BACKEND_KEPT_FDS) to the session, to be had again by whoever
-       adopts it. After `started`. False: the backend cannot. */
+       adopts it; instead of those of an earlier call, and none lets go of them. After `started`.
+       False: the backend cannot. */
     bool (*keep)(struct backend_process *process, const int *fds, size_t count);
     /* To its process group. */
     void (*signal)(struct backend_process *process, int number);

@@ -18,6 +18,7 @@
 #include "cli/machine.h"
 #include "cli/plan-json.h"
 #include "cli/run-report.h"
+#include "cli/session-exec.h"
 #include "cli/terminal.h"
 #include "core/fd.h"
 
@@ -141,7 +142,7 @@ static int start(struct run *run, struct command *ret, struct error *err)
     struct command_request request = {
         .argv = options->command,
         .envp = run->env.items,
-        .cwd = options->workdir,
+        .cwd = options->workdir ? options->workdir : SPEC_WORKSPACE,
         .make_cwd = true,
         .terminal = options->terminal,
     };
@@ -165,7 +166,7 @@ static int see_through(struct run *run, struct command *command, struct capture_
     capture.data = run;
     if (options->interactive || options->terminal)
         capture.input_fd = STDIN_FILENO;
-    if (!options->json) {
+    if (!options->client.json) {
         capture.output_fd = STDOUT_FILENO;
         capture.error_fd = STDERR_FILENO;
     }
@@ -198,7 +199,7 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     *ret_status = EXIT_BOXD;
     if (prepare(run, err) < 0)
         return -1;
-    if (!options->quiet && !options->json)
+    if (!options->quiet && !options->client.json)
         print_notes(run->sandbox);
     if (open_signals(run, err) < 0)
         return -1;
@@ -208,8 +209,8 @@ static int execute(struct run *run, int *ret_status, struct error *err)
     }
     if (see_through(run, &command, &result, err) < 0)
         return -1;
-    int rc = options->json ? print_result(&options->spec, &result, err) : 0;
-    if (!options->json && !options->quiet)
+    int rc = options->client.json ? print_result(&options->spec, &result, err) : 0;
+    if (!options->client.json && !options->quiet)
         run_explain(options, &result, stderr);
     if (rc == 0)
         *ret_status = run->abandoned ? EXIT_SIGNAL + run->abandoned : run_exit_status(&result);
@@ -238,23 +239,19 @@ static int print_plan(const struct sandbox_spec *spec, struct error *err)
     return 0;
 }
 
-static int fail(bool json, const char *verb, const struct error *err, int status)
+/* The same command line, for a session that outlives the command. */
+static int run_in_session(struct run_options *options, struct error *err)
 {
-    if (json)
-        run_print_json(run_error_to_json(err), JSON_COMPACT);
-    else
-        cli_fail(verb, err);
+    struct client client = {0};
+    int status = -1;
+    options->create = true;
+    if (client_connect(&options->client, &client, err) == 0)
+        status = session_exec(&client, options, err);
+    if (status < 0)
+        status =
+            run_fail(options->client.json, NULL, err, client.failure ? client.failure : EXIT_BOXD);
+    client_disconnect(&client);
     return status;
-}
-
-/* Asked for JSON, a program wants it of its own mistakes too, wherever it asked. */
-static bool asks_for_json(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            return true;
-    }
-    return false;
 }
 
 static int run_main(const struct verb *verb, int argc, char **argv)
@@ -272,12 +269,14 @@ static int run_main(const struct verb *verb, int argc, char **argv)
     if (rc == OPTIONS_HELP)
         options_help(verb, stdout);
     else if (rc < 0 || run_options_check(&options, &err) < 0)
-        status = fail(asks_for_json(argc, argv), verb->name, &err, EXIT_BOXD);
+        status = run_fail(cli_asks_for_json(argc, argv), verb->name, &err, EXIT_BOXD);
+    else if (options.session)
+        status = run_in_session(&options, &err);
     else if (options.plan && print_plan(&options.spec, &err) < 0)
-        status = fail(options.json, NULL, &err, EXIT_BOXD);
+        status = run_fail(options.client.json, NULL, &err, EXIT_BOXD);
     else if (!options.plan) {
         if (execute(&run, &status, &err) < 0)
-            fail(options.json, NULL, &err, status);
+            run_fail(options.client.json, NULL, &err, status);
         finish(&run);
     }
     run_options_release(&options);

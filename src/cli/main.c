@@ -30,7 +30,30 @@ static const struct verb verb_version = {
     .run = run_version,
 };
 
-static const struct verb *const verbs[] = {&verb_run, &verb_doctor, &verb_help, &verb_version};
+/* As box help lists them: each group under its line. */
+static const struct {
+    const struct verb *verb;
+    const char *group; /* NULL: that of the one before */
+} verbs[] = {
+    {&verb_run, "One command, with or without boxd:"},
+    {&verb_create, "Sessions of boxd:"},
+    {&verb_exec, NULL},
+    {&verb_shell, NULL},
+    {&verb_cp, NULL},
+    {&verb_rm, NULL},
+    {&verb_start, "Processes that go on in a session:"},
+    {&verb_stop, NULL},
+    {&verb_kill, NULL},
+    {&verb_logs, NULL},
+    {&verb_ps, "What is going on:"},
+    {&verb_top, NULL},
+    {&verb_inspect, NULL},
+    {&verb_events, NULL},
+    {&verb_status, NULL},
+    {&verb_doctor, "This machine and box itself:"},
+    {&verb_help, NULL},
+    {&verb_version, NULL},
+};
 
 /* What people type out of habit, and the verb it means. */
 static const struct {
@@ -46,8 +69,8 @@ static const struct {
 static const struct verb *find_verb(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-        if (strcmp(verbs[i]->name, name) == 0)
-            return verbs[i];
+        if (strcmp(verbs[i].verb->name, name) == 0)
+            return verbs[i].verb;
     }
     for (size_t i = 0; i < ARRAY_SIZE(spellings); i++) {
         if (strcmp(spellings[i].word, name) == 0)
@@ -61,7 +84,7 @@ static int unknown_verb(const char *name)
     const char *names[ARRAY_SIZE(verbs)];
     struct error err = ERROR_INIT;
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-        names[i] = verbs[i]->name;
+        names[i] = verbs[i].verb->name;
     const char *near = nearest_word(name, names, ARRAY_SIZE(names));
     if (near)
         error_set(&err, ERROR_INVALID, "unknown verb '%.64s'; did you mean box %s?", name, near);
@@ -73,9 +96,12 @@ static int unknown_verb(const char *name)
 static void list_verbs(void)
 {
     puts("usage: box VERB [OPTION]... [ARG]...\n\n"
-         "Runs commands in sandboxes of their own.\n");
-    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-        printf("  %-10s%s\n", verbs[i]->name, verbs[i]->help);
+         "Runs commands in sandboxes: in one of their own, or in sessions that boxd keeps.");
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+        if (verbs[i].group)
+            printf("\n%s\n", verbs[i].group);
+        printf("  %-10s%s\n", verbs[i].verb->name, verbs[i].verb->help);
+    }
     puts("\nbox help VERB says more; box(1) says all.");
 }
 

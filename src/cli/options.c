@@ -116,24 +116,55 @@ static int parse_letters(struct cursor *cursor, const char *letters, struct erro
     return OPTIONS_DONE;
 }
 
-int options_parse(const struct verb *verb, int argc, char **argv, void *target, int *ret_rest,
-                  struct error *err)
+/* The options from where the cursor is; afterwards it is at the first word that is none, and
+ *ret_closed says whether "--" was met on the way. */
+static int parse_options(struct cursor *cursor, bool *ret_closed, struct error *err)
 {
-    struct cursor cursor = {.verb = verb, .argc = argc, .argv = argv, .target = target};
-    for (cursor.at = 1; cursor.at < argc; cursor.at++) {
-        const char *word = argv[cursor.at];
+    *ret_closed = false;
+    for (; cursor->at < cursor->argc; cursor->at++) {
+        const char *word = cursor->argv[cursor->at];
         if (word[0] != '-' || word[1] == '\0')
             break;
         if (strcmp(word, "--") == 0) {
-            cursor.at++;
+            cursor->at++;
+            *ret_closed = true;
             break;
         }
-        int rc = word[1] == '-' ? parse_long(&cursor, word + 2, err)
-                                : parse_letters(&cursor, word + 1, err);
+        int rc = word[1] == '-' ? parse_long(cursor, word + 2, err)
+                                : parse_letters(cursor, word + 1, err);
         if (rc != OPTIONS_DONE)
             return rc;
     }
-    *ret_rest = cursor.at;
+    return OPTIONS_DONE;
+}
+
+int options_parse(const struct verb *verb, int argc, char **argv, void *target, int *ret_rest,
+                  struct error *err)
+{
+    struct cursor cursor = {.verb = verb, .argc = argc, .argv = argv, .at = 1, .target = target};
+    bool closed;
+    int rc = parse_options(&cursor, &closed, err);
+    if (rc == OPTIONS_DONE)
+        *ret_rest = cursor.at;
+    return rc;
+}
+
+int options_parse_mixed(const struct verb *verb, int argc, char **argv, void *target, int max,
+                        struct operands *ret, struct error *err)
+{
+    struct cursor cursor = {.verb = verb, .argc = argc, .argv = argv, .at = 1, .target = target};
+    bool closed = false;
+    int count = 0;
+    for (;;) {
+        int rc = closed ? OPTIONS_DONE : parse_options(&cursor, &closed, err);
+        if (rc != OPTIONS_DONE)
+            return rc;
+        if (count == max || cursor.at >= argc)
+            break;
+        /* Words move forward over options that are done with, never over what is still to come. */
+        argv[1 + count++] = argv[cursor.at++];
+    }
+    *ret = (struct operands){.words = argv + 1, .count = count, .rest = argv + cursor.at};
     return OPTIONS_DONE;
 }
 

@@ -3,6 +3,7 @@
  * rows. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -37,8 +38,37 @@ enum {
 int options_parse(const struct verb *verb, int argc, char **argv, void *target, int *ret_rest,
                   struct error *err);
 
+/* What is left of a line when its options are taken out. Points into argv, whose order is changed
+   for it. */
+struct operands {
+    char **words;
+    int count;
+    char **rest; /* behind them: a command; ends with NULL */
+};
+
+/* Like options_parse(), for verbs whose words come first: options may stand before, between and
+   behind the first `max` words. What follows those words, from "--" or from the first word that is
+   no option, is the rest; "--" earlier on makes everything behind it a word. */
+int options_parse_mixed(const struct verb *verb, int argc, char **argv, void *target, int max,
+                        struct operands *ret, struct error *err);
+
 void options_help(const struct verb *verb, FILE *out);
 
 /* "'of' is unknown; did you mean off?": what to say of a word that is none of `words`. */
 int options_unknown_word(const char *word, const char *const *words, size_t count,
                          struct error *err);
+
+/* The functions behind rows that only note something. Texts stay in argv. */
+#define OPTION_SWITCH(name, type, field)                                     \
+    static int name(void *target, const char *value __attribute__((unused)), \
+                    struct error *err __attribute__((unused)))               \
+    {                                                                        \
+        ((type *)target)->field = true;                                      \
+        return 0;                                                            \
+    }
+#define OPTION_TEXT(name, type, field)                                                          \
+    static int name(void *target, const char *value, struct error *err __attribute__((unused))) \
+    {                                                                                           \
+        ((type *)target)->field = value;                                                        \
+        return 0;                                                                               \
+    }

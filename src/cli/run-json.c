@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/plan-json.h"
 
 static json_t *stream_to_json(const struct capture_stream *stream)
@@ -74,4 +75,13 @@ void run_print_json(json_t *value, size_t flags)
     json_dumpf(value, stdout, flags | JSON_REAL_PRECISION(12));
     putchar('\n');
     json_decref(value);
+}
+
+int run_fail(bool json, const char *verb, const struct error *err, int status)
+{
+    if (json)
+        run_print_json(run_error_to_json(err), JSON_COMPACT);
+    else
+        cli_fail(verb, err);
+    return status;
 }

@@ -30,3 +30,5 @@ json_t *run_result_to_json(const struct capture_result *result, const struct pla
 json_t *run_error_to_json(const struct error *err);
 /* Writes and frees it. */
 void run_print_json(json_t *value, size_t flags);
+/* Reports it, on standard output if JSON is wanted; returns `status`. */
+int run_fail(bool json, const char *verb, const struct error *err, int status);

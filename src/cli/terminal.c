@@ -37,18 +37,35 @@ static void guard(void)
     atexit(terminal_restore);
 }
 
-int terminal_raw(int fd, struct error *err)
+static int change(int fd, void (*alter)(struct termios *settings), struct error *err)
 {
-    struct termios raw;
+    struct termios changed;
     if (tcgetattr(fd, &saved) < 0)
         return error_errno(err, errno, "cannot read the terminal's settings");
-    raw = saved;
-    cfmakeraw(&raw);
+    changed = saved;
+    alter(&changed);
     saved_fd = fd;
     guard();
-    if (tcsetattr(fd, TCSADRAIN, &raw) < 0)
-        return error_errno(err, errno, "cannot put the terminal into raw mode");
+    if (tcsetattr(fd, TCSADRAIN, &changed) < 0)
+        return error_errno(err, errno, "cannot change the terminal's settings");
     return 0;
+}
+
+static void alter_keys(struct termios *settings)
+{
+    settings->c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    settings->c_cc[VMIN] = 1;
+    settings->c_cc[VTIME] = 0;
+}
+
+int terminal_raw(int fd, struct error *err)
+{
+    return change(fd, cfmakeraw, err);
+}
+
+int terminal_keys(int fd, struct error *err)
+{
+    return change(fd, alter_keys, err);
 }
 
 void terminal_resize(int from, int to)
@@ -56,4 +73,14 @@ void terminal_resize(int from, int to)
     struct winsize size;
     if (ioctl(from, TIOCGWINSZ, &size) == 0)
         ioctl(to, TIOCSWINSZ, &size);
+}
+
+bool terminal_size(int fd, uint16_t *ret_rows, uint16_t *ret_columns)
+{
+    struct winsize size;
+    if (ioctl(fd, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0)
+        return false;
+    *ret_rows = size.ws_row;
+    *ret_columns = size.ws_col;
+    return true;
 }

@@ -37,7 +37,13 @@ struct log_field {
     int64_t number;
 };
 
-#define LOG_TEXT(k, v)   ((struct log_field){.key = (k), .text = (v) ? (v) : ""})
+/* A function, so that a compiler does not complain of an array that is never NULL. */
+static inline struct log_field log_text(const char *key, const char *text)
+{
+    return (struct log_field){.key = key, .text = text ? text : ""};
+}
+
+#define LOG_TEXT(k, v)   log_text((k), (v))
 #define LOG_NUMBER(k, v) ((struct log_field){.key = (k), .number = (int64_t)(v)})
 
 /* Until then: text, from LOG_INFO on. */

@@ -9,10 +9,9 @@
 
 static const char replacement[] = "\xEF\xBF\xBD";
 
-/* Length of the well-formed sequence at `at`, or minus the length of the maximal ill-formed part.
- */
-static int sequence(const unsigned char *at, size_t left)
+int utf8_sequence(const char *data, size_t left)
 {
+    const unsigned char *at = (const unsigned char *)data;
     unsigned char low = 0x80;
     unsigned char high = 0xBF;
     int need;
@@ -46,13 +45,12 @@ static int sequence(const unsigned char *at, size_t left)
 
 char *utf8_repair(const char *data, size_t size, size_t *ret_size)
 {
-    const unsigned char *at = (const unsigned char *)data;
     char *out = xmalloc(size * 3 + 1);
     size_t used = 0;
     for (size_t i = 0; i < size;) {
-        int n = sequence(at + i, size - i);
+        int n = utf8_sequence(data + i, size - i);
         if (n > 0) {
-            memcpy(out + used, at + i, (size_t)n);
+            memcpy(out + used, data + i, (size_t)n);
             used += (size_t)n;
             i += (size_t)n;
         } else {
@@ -65,4 +63,30 @@ char *utf8_repair(const char *data, size_t size, size_t *ret_size)
     if (ret_size)
         *ret_size = used;
     return out;
+}
+
+bool utf8_valid(const char *data, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        int n = utf8_sequence(data + i, size - i);
+        if (n < 0)
+            return false;
+        i += (size_t)n;
+    }
+    return true;
+}
+
+size_t utf8_unfinished(const char *data, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        unsigned char lead = (unsigned char)data[size - back];
+        if ((lead & 0xC0) == 0x80)
+            continue;
+        size_t need = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+        if (lead < 0xC2 || lead > 0xF4 || need <= back)
+            return 0;
+        /* Ill-formed to its very end: nothing but the end is wrong with it. */
+        return utf8_sequence(data + size - back, back) == -(int)back ? back : 0;
+    }
+    return 0;
 }

@@ -13,7 +13,14 @@
 
    A request lives until its answer is complete or its client has left, whichever comes first; then
    `on_close` is called, once, and the pointer is dead. A handler that answers later sets it, so as
-   to give up its work. Nothing here blocks. All of it runs on the loop's thread. */
+   to give up its work. Nothing here blocks. All of it runs on the loop's thread.
+
+   Which call calls whom: http_reply(), http_end() and http_abort() complete the request, and so
+   call on_close before they return. Nothing else that is called here calls back from within;
+   everything else comes from the loop, also that a client has left, even if a write noticed it.
+
+   A client has left when it closed the connection, or shut its sending side down, while a request
+   of its own was being answered. An answer that is complete is still sent to it. */
 #pragma once
 
 #include <stdbool.h>

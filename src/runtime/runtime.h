@@ -224,6 +224,17 @@ size_t process_error_tail(const struct process *process, char *buffer, size_t si
 size_t process_log(const struct process *process, enum stream stream, uint64_t *offset, void *buffer,
                    size_t size);
 
+/* For those who follow a log: called when a stream has grown, and when the process is over. With
+   `gone` the process is forgotten, its pointer dead and the follower off its list. The callee reads
+   process_log(); it may unfollow. */
+struct process_follower {
+    struct process_follower *next;
+    void (*changed)(void *data, bool gone);
+    void *data;
+};
+void process_follow(struct process *process, struct process_follower *follower);
+void process_unfollow(struct process *process, struct process_follower *follower);
+
 /* Relay. One holds a process; others wait in line. */
 struct attach_events {
     /* It is yours: output follows, from `offset` on. */

@@ -430,3 +430,6 @@ def pytest_collection_modifyitems(items):
         module = item.module.__name__
         if module == "test_toolchains" or (module == "test_run" and not any(word in item.name for word in KERNEL_WORDS)):
             item.add_marker(skip)
+
+
+from daemon import daemon, either, session, start_boxd  # noqa: E402,F401  (fixtures; they use what is above)

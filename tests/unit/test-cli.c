@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pure parts of `box`: options, values, environment, exit statuses, formats. */
+/* The pure parts of `box`: options, values, environment, exit statuses, formats, and what is said
+   to boxd and understood of its answers. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,10 +11,18 @@
 
 #include <cmocka.h>
 
+#include "cli/base64.h"
 #include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/copy.h"
 #include "cli/environment.h"
+#include "cli/progress.h"
 #include "cli/run-options.h"
 #include "cli/run-report.h"
+#include "cli/session-exec.h"
+#include "cli/sse.h"
+#include "cli/table.h"
+#include "cli/top-table.h"
 #include "core/mem.h"
 
 static const struct verb run = {
@@ -67,7 +76,7 @@ static void test_defaults(void **state)
     assert_true(parsed.options.spec.single);
     assert_int_equal(parsed.options.spec.asked, 0);
     assert_int_equal(parsed.options.timeout_ms, 0);
-    assert_string_equal(parsed.options.workdir, "/workspace");
+    assert_null(parsed.options.workdir);
     assert_int_equal(run_options_check(&parsed.options, &parsed.err), 0);
     run_options_release(&parsed.options);
 }
@@ -106,7 +115,8 @@ static void test_words_and_letters(void **state)
     struct parsed parsed;
     (void)state;
     PARSE(&parsed, W("-it"), W("--"), W("--json"));
-    assert_true(parsed.options.interactive && parsed.options.terminal && !parsed.options.json);
+    assert_true(parsed.options.interactive && parsed.options.terminal &&
+                !parsed.options.client.json);
     assert_string_equal(parsed.options.command[0], "--json");
     run_options_release(&parsed.options);
 
@@ -402,6 +412,447 @@ static void test_formats(void **state)
     }
 }
 
+/* --- words among options ---------------------------------------------------------------------- */
+
+static void assert_mixed(int max, const char *words, const char *rest, char **argv)
+{
+    struct run_options options;
+    struct operands operands = {0};
+    struct error err = ERROR_INIT;
+    char text[128] = "";
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    run_options_init(&options);
+    assert_int_equal(options_parse_mixed(&run, argc, argv, &options, max, &operands, &err),
+                     OPTIONS_DONE);
+    for (int i = 0; i < operands.count; i++) {
+        strcat(text, operands.words[i]);
+        strcat(text, ",");
+    }
+    assert_string_equal(text, words);
+    text[0] = '\0';
+    for (char **word = operands.rest; *word; word++) {
+        strcat(text, *word);
+        strcat(text, ",");
+    }
+    assert_string_equal(text, rest);
+    run_options_release(&options);
+}
+
+#define MIXED(max, words, rest, ...) \
+    assert_mixed((max), (words), (rest), (char *[]){(char *)"run", __VA_ARGS__, NULL})
+
+static void test_mixed_words(void **state)
+{
+    (void)state;
+    MIXED(1, "web,", "ls,-l,", W("web"), W("ls"), W("-l"));
+    MIXED(1, "web,", "ls,--json,", W("--json"), W("web"), W("--timeout"), W("5"), W("--"), W("ls"),
+          W("--json"));
+    MIXED(1, "web,", "", W("web"), W("-i"));
+    MIXED(1, "--x,", "ls,", W("--"), W("--x"), W("ls"));
+    MIXED(2, "-,b:/x,", "", W("-"), W("--json"), W("b:/x"));
+    MIXED(2, "--x,b:/x,", "", W("-i"), W("--"), W("--x"), W("b:/x"));
+    MIXED(2, "a,b,", "c,", W("a"), W("b"), W("c"));
+    /* A value that looks like the end of the options is none. */
+    MIXED(1, "web,", "ls,", W("--env"), W("--"), W("web"), W("ls"));
+    MIXED(0, "", "", W("--json"));
+}
+
+/* --- sessions of boxd ------------------------------------------------------------------------- */
+
+static void assert_spec(const char *expected, char **argv)
+{
+    struct parsed parsed;
+    json_t *spec = NULL;
+    parse(&parsed, argv);
+    assert_int_equal(parsed.rc, OPTIONS_DONE);
+    assert_int_equal(run_options_check(&parsed.options, &parsed.err), 0);
+    assert_int_equal(run_options_to_spec(&parsed.options, &spec, &parsed.err), 0);
+    cleanup_free char *text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text, expected);
+    json_decref(spec);
+    run_options_release(&parsed.options);
+}
+
+#define SPEC(expected, ...) \
+    assert_spec((expected), (char *[]){(char *)"run", W("--session"), W("s"), __VA_ARGS__, NULL})
+
+static void assert_foreign(const char *expected, char **argv)
+{
+    struct parsed parsed;
+    json_t *spec = NULL;
+    parse(&parsed, argv);
+    assert_int_equal(parsed.rc, OPTIONS_DONE);
+    assert_int_equal(run_options_to_spec(&parsed.options, &spec, &parsed.err), -1);
+    assert_string_equal(parsed.err.message, expected);
+    assert_true(parsed.err.hint[0]);
+    run_options_release(&parsed.options);
+}
+
+#define FOREIGN(option, ...)                                         \
+    assert_foreign(option " has no meaning for a session of boxd's", \
+                   (char *[]){(char *)"run", __VA_ARGS__, W("ls"), NULL})
+
+static void test_session_spec(void **state)
+{
+    (void)state;
+    SPEC("{}", W("--timeout"), W("5"), W("ls"));
+    SPEC("{\"cpus\":0.5,\"memory_mb\":100,\"pids_limit\":64}", W("--memory"), W("100M"),
+         W("--cpus"), W("0.5"), W("--pids"), W("64"), W("ls"));
+    /* Never less than was asked for. */
+    SPEC("{\"memory_mb\":2}", W("--memory"), W("1025K"), W("ls"));
+    SPEC("{\"network\":\"off\"}", W("--network"), W("off"), W("ls"));
+    SPEC("{\"read_only_rootfs\":false}", W("--writable"), W("ls"));
+    SPEC("{\"read_only_rootfs\":true}", W("--read-only"), W("ls"));
+    SPEC("{\"image\":\"debian\",\"workspace_quota_mb\":64}", W("--image=debian"),
+         W("--workspace-quota=64M"), W("ls"));
+    SPEC("{\"extra_mounts\":[{\"host_path\":\"/srv/y\",\"mode\":\"rw\",\"mount_path\":\"/y\"},"
+         "{\"host_path\":\"/opt\",\"mode\":\"ro\",\"mount_path\":\"/opt\"}],"
+         "\"host_path\":\"/srv/x\",\"host_path_mode\":\"ro\"}",
+         W("--mount"), W("/srv/x:/workspace:ro"), W("--mount"), W("/srv/y:/y"), W("--ro-path"),
+         W("/opt"), W("ls"));
+    FOREIGN("--tty", W("-t"));
+    FOREIGN("--plan", W("--plan"));
+    FOREIGN("--strict", W("--strict"));
+    FOREIGN("--seccomp", W("--seccomp"), W("default"));
+    FOREIGN("--tmp-size", W("--tmp-size=1M"));
+    FOREIGN("--allow-net", W("--allow-net=10.0.0.0/8"));
+    FOREIGN("--workspace-quota with a number of inodes", W("--workspace-quota=1M,5"));
+    REFUSED("--url and --token-file are for --session", W("--url"), W("unix:/x"), W("ls"));
+    REFUSED("--image: 'debian' is unknown; it can be host", W("--image"), W("debian"), W("ls"));
+    REFUSED("--session: a name that is empty", W("--session="), W("ls"));
+    REFUSED("no command given; see box run --help", W("--session"), W("s"), W("--plan"));
+}
+
+static void test_targets(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *target;
+    } files[] = {
+        {"/", "/v1/sessions/s/files/?stat"},
+        {"/a/b c", "/v1/sessions/s/files/a/b%20c?stat"},
+        {"//a///b/", "/v1/sessions/s/files/a/b?stat"},
+        {"/100%?#", "/v1/sessions/s/files/100%25%3F%23?stat"},
+    };
+    (void)state;
+    cleanup_free char *target = client_target("/v1/sessions/%s/processes/%s/log", "a/b", "x y");
+    assert_string_equal(target, "/v1/sessions/a%2Fb/processes/x%20y/log");
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        cleanup_free char *file = client_file_target("s", files[i].path, "?stat");
+        assert_string_equal(file, files[i].target);
+    }
+}
+
+static void assert_error(int status, const char *body, enum error_code code, const char *message,
+                         const char *hint)
+{
+    struct error err = ERROR_INIT;
+    assert_int_equal(client_take_error(status, body, strlen(body), &err), -1);
+    assert_int_equal(err.code, code);
+    assert_string_equal(err.message, message);
+    assert_string_equal(err.hint, hint);
+}
+
+static void test_daemon_errors(void **state)
+{
+    (void)state;
+    assert_error(404, "{\"error\":{\"code\":\"BoxSessionNotFoundError\",\"message\":\"no x\"}}",
+                 ERROR_NO_SESSION, "no x", "box ps lists the sessions there are");
+    assert_error(400,
+                 "{\"error\":{\"code\":\"BoxValidationError\",\"message\":\"m\",\"hint\":\"h\"}}",
+                 ERROR_INVALID, "m", "h");
+    assert_error(404, "{\"error\":{\"code\":\"BoxValidationError\",\"message\":\"m\"}}",
+                 ERROR_NOT_FOUND, "m", "");
+    assert_error(500, "{\"error\":{\"code\":\"Unheard\",\"message\":\"%s\"}}", ERROR_SYSTEM, "%s",
+                 "");
+    assert_error(502, "Bad Gateway\nmore", ERROR_PROTOCOL, "the answer was 502: Bad Gateway",
+                 "is it boxd that listens there?");
+    assert_error(500, "", ERROR_PROTOCOL, "the answer was 500", "is it boxd that listens there?");
+    assert_error(500, "{\"error\":7}", ERROR_PROTOCOL, "the answer was 500: {\"error\":7}",
+                 "is it boxd that listens there?");
+}
+
+static void test_daemon_result(void **state)
+{
+    static const struct {
+        const char *json;
+        enum cause cause;
+        int status;
+    } cases[] = {
+        {"{\"status\":\"completed\",\"exit_code\":3,\"cause\":\"exited\"}", CAUSE_EXITED, 3},
+        {"{\"status\":\"completed\",\"exit_code\":null,\"signal\":\"SIGTERM\",\"cause\":"
+         "\"signal\"}",
+         CAUSE_SIGNAL, 143},
+        {"{\"status\":\"timed_out\",\"exit_code\":null,\"signal\":null,\"cause\":\"timeout\"}",
+         CAUSE_TIMEOUT, 124},
+        {"{\"status\":\"completed\",\"exit_code\":0,\"cause\":\"oom\"}", CAUSE_OOM, 137},
+        {"{\"exit_code\":1,\"cause\":\"denied_syscall\",\"denied_syscalls\":[\"mount\",7,\"x\"]}",
+         CAUSE_DENIED_SYSCALL, 1},
+        {"{\"exit_code\":1,\"cause\":\"new_one\"}", CAUSE_EXITED, 1},
+        {"{}", CAUSE_EXITED, 137},
+    };
+    cleanup_strings struct strings names = {0};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct capture_result result;
+        cleanup_json json_t *json = json_loads(cases[i].json, 0, NULL);
+        exec_result_from_json(json, &result);
+        assert_int_equal(result.outcome.cause, cases[i].cause);
+        assert_int_equal(run_exit_status(&result), cases[i].status);
+        if (cases[i].cause == CAUSE_DENIED_SYSCALL)
+            run_denied_names(&result.outcome, &names);
+    }
+    assert_int_equal(names.count, 1);
+    assert_string_equal(names.items[0], "mount");
+    assert_int_equal(exec_signal_number("KILL"), SIGKILL);
+    assert_int_equal(exec_signal_number("SIGHUP"), SIGHUP);
+    assert_int_equal(exec_signal_number("SIG"), 0);
+    assert_int_equal(exec_signal_number(""), 0);
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static void test_base64(void **state)
+{
+    static const struct {
+        const char *plain;
+        const char *coded;
+    } cases[] = {{"", ""},
+                 {"f", "Zg=="},
+                 {"fo", "Zm8="},
+                 {"foo", "Zm9v"},
+                 {"foob", "Zm9vYg=="},
+                 {"\xff\xfe\xfd", "//79"},
+                 {"foobar", "Zm9vYmFy"}};
+    static const char *const bad[] = {"Z", "Zg=", "Zg", "Z===", "====", "Zg==Zg==", "Zm9*", "Zm=v"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        size_t size = strlen(cases[i].plain);
+        cleanup_free char *text = base64_encode(cases[i].plain, size);
+        assert_string_equal(text, cases[i].coded);
+        assert_int_equal(base64_decode(text, strlen(text)), size);
+        assert_memory_equal(text, cases[i].plain, size);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        cleanup_free char *text = xstrdup(bad[i]);
+        assert_int_equal(base64_decode(text, strlen(text)), -1);
+    }
+}
+
+static int gather_event(void *data, const char *name, char *text, size_t size, struct error *err)
+{
+    char *all = data;
+    (void)err;
+    assert_int_equal(strlen(text), size);
+    sprintf(all + strlen(all), "%s=%s;", name, text);
+    return strcmp(name, "stop") == 0 ? 7 : 0;
+}
+
+static void test_events(void **state)
+{
+    static const char stream[] = ": hello\n\nevent: stdout\ndata: {\"a\":1}\n\n"
+                                 "data:no name\r\n\r\nevent: lost\n\n"
+                                 "id: 4\nevent: two\ndata: x\ndata: y\n\ndata\n\n";
+    (void)state;
+    /* However it is cut. */
+    for (size_t piece = 1; piece < sizeof stream; piece++) {
+        cleanup_sse struct sse sse = SSE_INIT;
+        char all[256] = "";
+        for (size_t at = 0; at < sizeof stream - 1; at += piece) {
+            size_t left = sizeof stream - 1 - at;
+            assert_int_equal(
+                sse_feed(&sse, stream + at, left < piece ? left : piece, gather_event, all, NULL),
+                0);
+        }
+        assert_string_equal(all, "stdout={\"a\":1};message=no name;two=x\ny;");
+    }
+    cleanup_sse struct sse sse = SSE_INIT;
+    char all[64] = "";
+    assert_int_equal(
+        sse_feed(&sse, "event: stop\ndata: 1\n\ndata: 2\n\n", 30, gather_event, all, NULL), 7);
+    assert_string_equal(all, "stop=1;");
+}
+
+static void test_event_too_long(void **state)
+{
+    cleanup_sse struct sse sse = SSE_INIT;
+    struct error err = ERROR_INIT;
+    cleanup_free char *piece = xmalloc(65536);
+    int rc = 0;
+    (void)state;
+    memset(piece, 'x', 65536);
+    for (int i = 0; rc == 0 && i < 100; i++)
+        rc = sse_feed(&sse, piece, 65536, gather_event, NULL, &err);
+    assert_int_equal(rc, -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static void test_copy_words(void **state)
+{
+    static const struct {
+        const char *word;
+        const char *session; /* NULL: a path of ours */
+        const char *path;
+    } words[] = {
+        {"web:/x", "web", "/x"},  {"a:b:/x:/y", "a:b", "/x:/y"}, {"web:x", NULL, NULL},
+        {"./web:/x", NULL, NULL}, {"/web:/x", NULL, NULL},       {":/x", NULL, NULL},
+        {"-", NULL, NULL},        {"file", NULL, NULL},
+    };
+    static const struct {
+        const char *path;
+        const char *name;
+    } names[] = {{"a", "a"}, {"/a/b", "b"}, {"a/b///", "b"}, {"/", ""},
+                 {".", ""},  {"a/..", ""},  {"./a", "a"},    {"", ""}};
+    static const char *const joined[][3] = {{"/", "a", "/a"},   {"/x", "a", "/x/a"},
+                                            {"x/", "a", "x/a"}, {"/", "", "/"},
+                                            {"/x/", "", "/x"},  {".", "a", "./a"}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        cleanup_free char *session = NULL;
+        cleanup_free char *path = NULL;
+        bool remote = copy_is_remote(words[i].word, &session, &path);
+        assert_int_equal(remote, words[i].session != NULL);
+        if (remote) {
+            assert_string_equal(session, words[i].session);
+            assert_string_equal(path, words[i].path);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        cleanup_free char *name = copy_basename(names[i].path);
+        assert_string_equal(name, names[i].name);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(joined); i++) {
+        cleanup_free char *path = copy_join(joined[i][0], joined[i][1]);
+        assert_string_equal(path, joined[i][2]);
+    }
+}
+
+static void test_progress(void **state)
+{
+    struct progress progress = {.name = "big", .total = 100u << 20, .done = 25u << 20};
+    char line[256];
+    (void)state;
+    progress_line(&progress, 1000000, 60, line, sizeof line);
+    assert_string_equal(line, "big  [=====>               ]  25%  25.0M  25.0M/s  0:03 left");
+    assert_true(strlen(line) <= 60);
+    progress_line(&progress, 1000000, 20, line, sizeof line);
+    assert_string_equal(line, "big  []  25%  25.0M  25.0M/s  0:03 left");
+    progress.done = progress.total;
+    progress_line(&progress, 4000000, 60, line, sizeof line);
+    assert_non_null(strstr(line, "] 100%"));
+    assert_null(strchr(line, '>'));
+    /* It grew while it was read. */
+    progress.done = progress.total + 1;
+    progress_line(&progress, 4000000, 60, line, sizeof line);
+    assert_string_equal(line, "big  100.0M  25.0M/s");
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+static void assert_printed(const struct table *table, size_t width, size_t rows,
+                           const char *expected)
+{
+    char text[512] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+    table_print(table, width, rows, "\n", out);
+    fclose(out);
+    assert_string_equal(text, expected);
+}
+
+static void test_table(void **state)
+{
+    static const char *const headings[] = {"NAME", ">SIZE", "NOTE", NULL};
+    cleanup_table struct table table;
+    (void)state;
+    table_init(&table, headings);
+    assert_printed(&table, 0, 0, "NAME  SIZE  NOTE\n");
+    table_add(&table, "h\xc3\xa9");
+    table_add_size(&table, 1536);
+    table_add(&table, "a\033[31m\xc2\x9b");
+    table_add(&table, "longer");
+    table_add_number(&table, 7);
+    table_add(&table, "");
+    assert_printed(&table, 0, 0,
+                   "NAME    SIZE  NOTE\n"
+                   "h\xc3\xa9      1.5K  a?[31m??\n"
+                   "longer     7  -\n");
+    assert_printed(&table, 15, 1,
+                   "NAME  SIZE  NOT\n"
+                   "h\xc3\xa9    1.5K  a?[\n");
+}
+
+static void test_times(void **state)
+{
+    static const struct {
+        uint64_t seconds;
+        const char *text;
+    } ages[] = {{0, "0s"},    {59, "59s"},    {60, "1m"},     {3599, "59m"},
+                {3600, "1h"}, {86399, "23h"}, {172800, "2d"}, {86400 * 400, "400d"}};
+    char text[32];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(ages); i++) {
+        format_age(ages[i].seconds, text, sizeof text);
+        assert_string_equal(text, ages[i].text);
+    }
+    assert_int_equal(parse_time("1970-01-01T00:00:01.500000+00:00"), 1500000);
+    assert_int_equal(parse_time("1970-01-01T00:01:00Z"), 60000000);
+    assert_int_equal(parse_time("1970-01-01T00:00:01+02:00"), -1);
+    assert_int_equal(parse_time("yesterday"), -1);
+    assert_int_equal(parse_time(""), -1);
+    format_since("never", text, sizeof text);
+    assert_string_equal(text, "-");
+}
+
+static void test_top(void **state)
+{
+    static const char before[] = "[{\"session_id\":\"a\",\"cpu_us\":1000000},"
+                                 "{\"session_id\":\"b\",\"cpu_us\":5000000}]";
+    static const char now[] =
+        "[{\"session_id\":\"a\",\"cpu_us\":1100000,\"state\":\"live\"},"
+        "{\"session_id\":\"new\",\"cpu_us\":50000},{\"session_id\":\"b\",\"cpu_us\":1500000,"
+        "\"memory_bytes\":1048576,\"memory_limit_bytes\":2097152,\"processes\":3}]";
+    cleanup_json json_t *first = json_loads(before, 0, NULL);
+    cleanup_json json_t *second = json_loads(now, 0, NULL);
+    cleanup_json json_t *ranked = top_rank(first, second, 1000000);
+    cleanup_table struct table table;
+    (void)state;
+    top_table(ranked, &table);
+    /* b was made anew: its counter began again. */
+    assert_printed(&table, 0, 0,
+                   "SESSION  STATE   CPU%  MEMORY  LIMIT  MEM%  PROCESSES\n"
+                   "b        -      150.0      1M     2M    50          3\n"
+                   "a        live    10.0       0      0     0          0\n"
+                   "new      -        5.0       0      0     0          0\n");
+    cleanup_json json_t *single = top_rank(NULL, second, 0);
+    assert_int_equal(json_array_size(single), 3);
+    cleanup_json json_t *none = top_rank(second, NULL, 5);
+    assert_int_equal(json_array_size(none), 0);
+}
+
+static void test_places(void **state)
+{
+    cleanup_strings struct strings places = {0};
+    (void)state;
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    setenv("HOME", "/home/me", 1);
+    client_places(&places);
+    assert_int_equal(places.count, 4);
+    assert_string_equal(places.items[0], "unix:/run/user/7/boxd/boxd.sock");
+    assert_string_equal(places.items[1], "unix:/home/me/.local/state/boxd/run/boxd.sock");
+    assert_string_equal(places.items[2], "unix:/run/boxd/boxd.sock");
+    assert_string_equal(places.items[3], "http://127.0.0.1:5410");
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("HOME");
+    strings_release(&places);
+    places = (struct strings){0};
+    client_places(&places);
+    assert_int_equal(places.count, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +869,20 @@ int main(void)
         cmocka_unit_test(test_start_status),
         cmocka_unit_test(test_explanations),
         cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_mixed_words),
+        cmocka_unit_test(test_session_spec),
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_daemon_errors),
+        cmocka_unit_test(test_daemon_result),
+        cmocka_unit_test(test_base64),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_event_too_long),
+        cmocka_unit_test(test_copy_words),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_top),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

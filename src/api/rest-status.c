@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How boxd is: status, capabilities, health, readiness. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/internal.h"
+#include "core/clock.h"
+#include "core/fd.h"
+
+static const char *backend_problem(struct api *api)
+{
+    struct backend *backend = runtime_backend(api->runtime);
+    return backend->ops->unavailable(backend);
+}
+
+static void out_limits(struct json_out *out, struct api *api)
+{
+    const struct runtime_config *config = runtime_config(api->runtime);
+    out_open(out, "limits", '{');
+    out_unsigned(out, "max_sessions", config->max_sessions);
+    out_unsigned(out, "max_managed_processes", config->max_managed_processes);
+    out_unsigned(out, "max_completed_processes", config->max_completed_processes);
+    out_unsigned(out, "completed_process_retention_sec", config->completed_retention_ms / 1000);
+    out_unsigned(out, "output_bytes", config->output_keep_bytes);
+    out_unsigned(out, "session_log_bytes", config->session_log_bytes);
+    out_unsigned(out, "body_bytes", api->config.body_max);
+    out_double(out, "default_timeout_sec", (double)api->config.default_timeout_ms / 1000);
+    if (api->config.maximum_timeout_ms)
+        out_double(out, "max_timeout_sec", (double)api->config.maximum_timeout_ms / 1000);
+    else
+        out_null(out, "max_timeout_sec");
+    out_close(out, '}');
+}
+
+void rest_status(struct call *call)
+{
+    struct api *api = call->api;
+    struct runtime_stats stats;
+    const char *problem = backend_problem(api);
+    cleanup_json_out struct json_out out = JSON_OUT_INIT;
+    runtime_stats(api->runtime, &stats);
+    out_open(&out, NULL, '{');
+    out_text(&out, "version", api->config.version);
+    out_open(&out, "backend", '{');
+    out_text(&out, "name", runtime_backend(api->runtime)->ops->name);
+    out_flag(&out, "available", !problem);
+    if (problem)
+        out_text(&out, "reason", problem);
+    out_close(&out, '}');
+    out_unsigned(&out, "active_sessions", stats.sessions);
+    out_unsigned(&out, "managed_processes", stats.processes);
+    out_unsigned(&out, "running_commands", stats.executions);
+    out_double(&out, "session_ttl_sec",
+               (double)runtime_config(api->runtime)->session_ttl_ms / 1000);
+    out_unsigned(&out, "uptime_sec", (clock_monotonic_ns() - api->started_ns) / 1000000000);
+    out_limits(&out, api);
+    out_signed(&out, "pid", getpid());
+    out_close(&out, '}');
+    reply_json(call->req, 200, &out);
+}
+
+void rest_capabilities(struct call *call)
+{
+    struct backend *backend = runtime_backend(call->api->runtime);
+    cleanup_json json_t *described =
+        backend->ops->describe ? backend->ops->describe(backend) : NULL;
+    cleanup_json_out struct json_out out = JSON_OUT_INIT;
+    out_open(&out, NULL, '{');
+    out_text(&out, "version", call->api->config.version);
+    out_text(&out, "backend", backend->ops->name);
+    out_open(&out, "backends", '{');
+    out_tree(&out, backend->ops->name, described);
+    out_close(&out, '}');
+    out_close(&out, '}');
+    reply_json(call->req, 200, &out);
+}
+
+static uint64_t count_fds(int dir)
+{
+    struct stat st;
+    /* Since Linux 6.2 its size is the number. */
+    if (fstat(dir, &st) == 0 && st.st_size > 0)
+        return (uint64_t)st.st_size;
+    uint64_t count = 0;
+    cleanup_close int copy = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!stream)
+        return 0;
+    steal_fd(&copy);
+    rewinddir(stream); /* the two share one position */
+    while (readdir(stream))
+        count++;
+    closedir(stream);
+    return count > 3 ? count - 3 : 0; /* ".", ".." and its own */
+}
+
+struct own_usage api_own_usage(const struct api *api)
+{
+    struct own_usage usage = {0};
+    char text[128];
+    unsigned long size;
+    unsigned long resident;
+    if (api->fd_dir >= 0)
+        usage.open_fds = count_fds(api->fd_dir);
+    ssize_t n = api->statm >= 0 ? pread(api->statm, text, sizeof text - 1, 0) : -1;
+    if (n > 0) {
+        text[n] = '\0';
+        if (sscanf(text, "%lu %lu", &size, &resident) == 2)
+            usage.rss_bytes = (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    }
+    return usage;
+}
+
+void rest_healthz(struct call *call)
+{
+    struct runtime_stats stats;
+    struct own_usage usage = api_own_usage(call->api);
+    cleanup_json_out struct json_out out = JSON_OUT_INIT;
+    runtime_stats(call->api->runtime, &stats);
+    out_open(&out, NULL, '{');
+    out_flag(&out, "live", true);
+    out_open(&out, "resources", '{');
+    out_unsigned(&out, "sessions", stats.sessions);
+    out_unsigned(&out, "managed_processes", stats.processes);
+    out_unsigned(&out, "open_fds", usage.open_fds);
+    out_unsigned(&out, "rss_bytes", usage.rss_bytes);
+    out_close(&out, '}');
+    out_close(&out, '}');
+    reply_json(call->req, 200, &out);
+}
+
+void api_check(json_t *checks, const char *name, bool ok, const char *reason)
+{
+    json_t *check = json_pack("{s:b}", "ok", ok);
+    /* Dropped if it is not UTF-8. */
+    if (reason)
+        json_object_set_new(check, "reason", json_string(reason));
+    json_object_set_new(checks, name, check);
+}
+
+void rest_readyz(struct call *call)
+{
+    struct api *api = call->api;
+    const char *problem = backend_problem(api);
+    cleanup_json json_t *checks = json_object();
+    const char *name;
+    json_t *check;
+    bool ready = true;
+    api_check(checks, "accepting", !api->stopping, api->stopping ? "boxd is stopping" : NULL);
+    api_check(checks, "backend", !problem, problem);
+    if (api->config.ready_checks)
+        api->config.ready_checks(api->config.ready_data, checks);
+    json_object_foreach(checks, name, check) ready =
+        ready && json_is_true(json_object_get(check, "ok"));
+    cleanup_json_out struct json_out out = JSON_OUT_INIT;
+    out_open(&out, NULL, '{');
+    out_flag(&out, "ready", ready);
+    out_tree(&out, "checks", checks);
+    out_close(&out, '}');
+    reply_json(call->req, ready ? 200 : 503, &out);
+}

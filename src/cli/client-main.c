@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all verbs that need boxd do alike, from the words of the line to the exit status. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/run-report.h"
+
+static int check_words(const struct verb *verb, struct verb_words want,
+                       const struct operands *words, struct error *err)
+{
+    bool command = words->rest[0] != NULL;
+    for (int i = 0; i < words->count; i++) {
+        if (words->words[i][0] == '\0')
+            return error_set(err, ERROR_INVALID, "a name that is empty");
+    }
+    if (words->count < want.min)
+        error_set(err, ERROR_INVALID, "something is missing");
+    else if (command && want.command == COMMAND_NONE)
+        error_set(err, ERROR_INVALID, "'%.64s' is one word too many", words->rest[0]);
+    else if (!command && want.command == COMMAND_NEEDED)
+        error_set(err, ERROR_INVALID, "no command given");
+    else
+        return 0;
+    return error_hint(err, "box %s %s", verb->name, verb->arguments);
+}
+
+int client_main(const struct verb *verb, int argc, char **argv, void *options,
+                struct verb_words want, client_verb body)
+{
+    const struct client_options *common = options;
+    struct operands words = {0};
+    struct error err = ERROR_INIT;
+    struct client client = {.failure = EXIT_BOXD};
+    bool json = cli_asks_for_json(argc, argv);
+    int status = -1;
+    int rc = options_parse_mixed(verb, argc, argv, options, want.max, &words, &err);
+    if (rc == OPTIONS_HELP) {
+        options_help(verb, stdout);
+        return 0;
+    }
+    if (rc == OPTIONS_DONE && check_words(verb, want, &words, &err) == 0) {
+        json = common->json;
+        if (client_connect(common, &client, &err) == 0)
+            status = body(&client, options, &words, &err);
+    }
+    int failure = client.failure;
+    client_disconnect(&client);
+    return status >= 0 ? status : run_fail(json, verb->name, &err, failure ? failure : EXIT_BOXD);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables for people. */
+#include "cli/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include "cli/run-report.h"
+
+#define GAP 2
+
+void table_init(struct table *table, const char *const *headings)
+{
+    *table = (struct table){0};
+    for (; headings[table->columns] && table->columns < TABLE_COLUMNS_MAX; table->columns++) {
+        const char *heading = headings[table->columns];
+        table->right[table->columns] = heading[0] == '>';
+        strings_add(&table->cells, heading + (heading[0] == '>'));
+    }
+}
+
+void table_release(struct table *table)
+{
+    strings_release(&table->cells);
+}
+
+char *printable(const char *text)
+{
+    char *clean = xstrdup(text);
+    for (char *at = clean; *at; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
+        /* U+0080 to U+009F, which some terminals obey too. */
+        if ((unsigned char)at[0] == 0xc2 && (unsigned char)at[1] >= 0x80 &&
+            (unsigned char)at[1] < 0xa0)
+            at[0] = at[1] = '?';
+    }
+    return clean;
+}
+
+void table_add(struct table *table, const char *text)
+{
+    strings_take(&table->cells, printable(text[0] ? text : "-"));
+}
+
+void table_add_number(struct table *table, uint64_t number)
+{
+    strings_take(&table->cells, xasprintf("%" PRIu64, number));
+}
+
+void table_add_size(struct table *table, uint64_t bytes)
+{
+    char text[32];
+    format_size(bytes, text, sizeof text);
+    strings_add(&table->cells, text);
+}
+
+/* --- printing -----------------------------------------------------------------------------------
+ */
+
+static bool is_continuation(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+/* Characters, each taken to be one column wide. */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++)
+        width += !is_continuation(*text);
+    return width;
+}
+
+/* The bytes of the first `width` characters. */
+static size_t bytes_of(const char *text, size_t width)
+{
+    size_t at = 0;
+    for (; text[at]; at++) {
+        if (!is_continuation(text[at]) && width-- == 0)
+            break;
+    }
+    return at;
+}
+
+struct line {
+    size_t used;
+    size_t width; /* 0: endless */
+    FILE *out;
+};
+
+static void put(struct line *line, const char *text)
+{
+    size_t room = line->width > line->used ? line->width - line->used : 0;
+    size_t wanted = width_of(text);
+    if (line->width == 0 || wanted <= room)
+        fputs(text, line->out);
+    else
+        fwrite(text, 1, bytes_of(text, room), line->out);
+    line->used += wanted;
+}
+
+static void pad(struct line *line, size_t count)
+{
+    while (count-- > 0)
+        put(line, " ");
+}
+
+static void print_row(const struct table *table, size_t row, const size_t *widths, size_t width,
+                      const char *end, FILE *out)
+{
+    struct line line = {.width = width, .out = out};
+    for (size_t i = 0; i < table->columns; i++) {
+        const char *cell = table->cells.items[row * table->columns + i];
+        size_t rest = widths[i] - width_of(cell);
+        bool last = i + 1 == table->columns;
+        if (table->right[i])
+            pad(&line, rest);
+        put(&line, cell);
+        if (!last)
+            pad(&line, GAP + (table->right[i] ? 0 : rest));
+    }
+    fputs(end, out);
+}
+
+void table_print(const struct table *table, size_t width, size_t rows, const char *end, FILE *out)
+{
+    size_t widths[TABLE_COLUMNS_MAX] = {0};
+    size_t count = table->columns ? table->cells.count / table->columns : 0;
+    if (rows > 0 && count > rows + 1)
+        count = rows + 1;
+    for (size_t i = 0; i < count * table->columns; i++) {
+        size_t wide = width_of(table->cells.items[i]);
+        if (wide > widths[i % table->columns])
+            widths[i % table->columns] = wide;
+    }
+    for (size_t row = 0; row < count; row++)
+        print_row(table, row, widths, width, end, out);
+}
+
+size_t table_width(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/* --- times --------------------------------------------------------------------------------------
+ */
+
+void format_age(uint64_t seconds, char *ret, size_t size)
+{
+    static const struct {
+        uint64_t seconds;
+        char unit;
+    } units[] = {{24 * 3600, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
+    size_t i = 0;
+    while (i + 1 < ARRAY_SIZE(units) && seconds < units[i].seconds)
+        i++;
+    snprintf(ret, size, "%" PRIu64 "%c", seconds / units[i].seconds, units[i].unit);
+}
+
+int64_t parse_time(const char *text)
+{
+    struct tm parts = {0};
+    int64_t micro = 0;
+    const char *at = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
+    if (!at)
+        return -1;
+    if (*at == '.') {
+        int64_t unit = 1000000;
+        for (at++; *at >= '0' && *at <= '9'; at++) {
+            unit /= 10;
+            micro += (*at - '0') * unit;
+        }
+    }
+    if (strcmp(at, "Z") != 0 && strcmp(at, "+00:00") != 0)
+        return -1;
+    return (int64_t)timegm(&parts) * 1000000 + micro;
+}
+
+void format_since(const char *time, char *ret, size_t size)
+{
+    struct timespec now;
+    int64_t then = parse_time(time);
+    if (then < 0) {
+        snprintf(ret, size, "-");
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t seconds = now.tv_sec - then / 1000000;
+    format_age(seconds > 0 ? (uint64_t)seconds : 0, ret, size);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys of the configuration. Names that LangBot's `box:` tree has are the same here and mean
+   the same. Its other keys are accepted, so that one file can serve both. */
+#include "daemon/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/parse.h"
+
+#define AT(field) offsetof(struct config, field)
+#define DAY       86400
+#define YEAR      (365 * DAY)
+#define KIB       1024ULL
+#define MIB       (1024 * KIB)
+#define GIB       (1024 * MIB)
+#define FIXED     false /* needs a restart */
+#define RELOAD    true
+#define NONE      .offset = CONFIG_NOWHERE
+#define LOG_WORDS "debug|info|warn|error"
+#define BACKENDS  "native|local|docker|podman|nsjail|e2b"
+
+/* clang-format off */
+const struct config_key config_keys[] = {
+    /* Where it listens and lives */
+    {"listen", CONFIG_LIST, AT(listen), "127.0.0.1:5410", 0, 16, NULL, FIXED,
+     "addresses to listen on, HOST:PORT each; empty: the Unix socket only"},
+    {"socket", CONFIG_PATH, AT(socket), "", 0, 107, NULL, FIXED,
+     "the Unix socket; empty: boxd.sock in run_dir"},
+    {"token_file", CONFIG_PATH, AT(token_file), "", 0, 4095, NULL, RELOAD,
+     "file with the bearer token, which TCP clients must send; empty: none"},
+    {"run_dir", CONFIG_PATH, AT(run_dir), "", 0, 4000, NULL, FIXED,
+     "sockets, records of live sessions, the lock; empty: /run/boxd, or $XDG_RUNTIME_DIR/boxd"},
+    {"state_dir", CONFIG_PATH, AT(state_dir), "", 0, 4000, NULL, FIXED,
+     "audit log and kept output; empty: /var/lib/boxd, or $XDG_STATE_HOME/boxd"},
+    {"user", CONFIG_TEXT, AT(user), "", 0, 32, NULL, FIXED,
+     "account the front becomes when root starts it; empty: boxd if there is one; root: none"},
+    {"log.format", CONFIG_CHOICE, AT(log_format), "text", 0, 0, "text|json", FIXED,
+     "form of the log on standard error"},
+    {"log.level", CONFIG_CHOICE, AT(log_level), "info", 0, 0, LOG_WORDS, RELOAD,
+     "least important events that are logged"},
+
+    /* Sessions */
+    {"backend", CONFIG_CHOICE, AT(backend), "native", 0, 0, BACKENDS, FIXED,
+     "what runs sessions; local means native"},
+    {"adopt", CONFIG_BOOL, AT(adopt), "true", 0, 0, NULL, FIXED,
+     "take over the sessions of an earlier boxd, and leave them to the next; false: end them"},
+    {"outlive_sec", CONFIG_SECONDS, AT(outlive_ms), "3600", 0, YEAR, NULL, FIXED,
+     "how long sessions wait for a boxd after this one; 0: they end with it"},
+    {"session_ttl_sec", CONFIG_SECONDS, AT(session_ttl_ms), "300", 1, YEAR, NULL, RELOAD,
+     "idle time after which a session is ended"},
+    {"limits.max_sessions", CONFIG_COUNT, AT(max_sessions), "64", 0, 5000, NULL, RELOAD,
+     "live sessions"},
+    {"limits.max_managed_processes", CONFIG_COUNT, AT(max_managed_processes), "64", 0, 1024, NULL,
+     RELOAD, "managed processes of all sessions together"},
+    {"limits.max_completed_processes", CONFIG_COUNT, AT(max_completed_processes), "256", 0, 10000,
+     NULL, RELOAD, "managed processes that have ended and are still known"},
+    {"limits.completed_process_retention_sec", CONFIG_SECONDS, AT(completed_retention_ms), "300", 0,
+     DAY, NULL, RELOAD, "how long those are known"},
+    {"sessions.network", CONFIG_CHOICE, AT(network), "off", 0, 0, "off|on", RELOAD,
+     "network of a session whose spec does not say"},
+    {"sessions.cpus", CONFIG_CPUS, AT(milli_cpus), "1", 10, 1024 * 1000, NULL, RELOAD,
+     "likewise: CPUs, in parts too"},
+    {"sessions.memory_mb", CONFIG_MEBIBYTES, AT(memory_mb), "512", 32, 16 * MIB, NULL, RELOAD,
+     "likewise: memory"},
+    {"sessions.pids_limit", CONFIG_COUNT, AT(pids_limit), "128", 1, 4 * MIB, NULL, RELOAD,
+     "likewise: processes and threads"},
+    {"sessions.read_only_rootfs", CONFIG_BOOL, AT(read_only_rootfs), "true", 0, 0, NULL, RELOAD,
+     "likewise: whether everything outside /workspace and /tmp is read-only"},
+    {"sessions.workspace_quota_mb", CONFIG_MEBIBYTES, AT(workspace_quota_mb), "0", 0, 16 * MIB, NULL,
+     RELOAD, "likewise: size of /workspace; 0: no limit of its own"},
+    {"sessions.timeout_sec", CONFIG_SECONDS, AT(timeout_ms), "30", 1, YEAR, NULL, RELOAD,
+     "time limit of a command that does not say"},
+    {"sessions.max_timeout_sec", CONFIG_SECONDS, AT(max_timeout_ms), "0", 0, YEAR, NULL, RELOAD,
+     "longest time limit a command may ask for; 0: any, and none"},
+    {"mounts.allowed_roots", CONFIG_PATHS, AT(allowed_roots), "", 0, 64, NULL, FIXED,
+     "host directories that may be mounted, with all below them, and no others; empty: any but "
+     "those that hold the system"},
+    {"network.allow", CONFIG_RANGES, AT(allow_net), "", 0, 64, NULL, FIXED,
+     "private address ranges that sessions with a network may reach"},
+    {"scratch_mb", CONFIG_MEBIBYTES, AT(scratch_mb), "256", 1, 16 * MIB, NULL, FIXED,
+     "/tmp, /dev/shm, the home directory and a workspace in memory, together"},
+    {"strict", CONFIG_BOOL, AT(strict), "false", 0, 0, NULL, FIXED,
+     "refuse sessions that would have less than the full isolation"},
+
+    /* What is kept */
+    {"output.keep_bytes", CONFIG_SIZE, AT(keep_bytes), "1M", KIB, 64 * MIB, NULL, RELOAD,
+     "of each stream of a command, in its result"},
+    {"output.session_log_bytes", CONFIG_SIZE, AT(session_log_bytes), "16M", 0, 16 * GIB, NULL, RELOAD,
+     "output kept for later reading, of each session"},
+    {"audit.max_bytes", CONFIG_SIZE, AT(audit_bytes), "64M", 0, 64 * GIB, NULL, RELOAD,
+     "size at which the audit log is rotated; 0: no audit log"},
+    {"audit.files", CONFIG_COUNT, AT(audit_files), "5", 0, 1000, NULL, RELOAD,
+     "old audit logs that are kept"},
+
+    /* What strangers may do to the HTTP server */
+    {"http.allowed_hosts", CONFIG_LIST, AT(allowed_hosts), "", 0, 256, NULL, RELOAD,
+     "names in Host that are ours, besides IP addresses and localhost"},
+    {"http.allowed_origins", CONFIG_LIST, AT(allowed_origins), "", 0, 256, NULL, RELOAD,
+     "web origins whose pages may call, as browsers send them: https://example.org"},
+    {"http.connections", CONFIG_COUNT, AT(connections), "4096", 1, 1000000, NULL, FIXED,
+     "open connections"},
+    {"http.head_bytes", CONFIG_SIZE, AT(head_bytes), "32K", KIB, MIB, NULL, FIXED,
+     "request line and headers"},
+    {"http.headers", CONFIG_COUNT, AT(headers), "100", 8, 1000, NULL, FIXED, "headers of a request"},
+    {"http.head_sec", CONFIG_SECONDS, AT(head_ms), "10", 1, 3600, NULL, FIXED,
+     "time for a request's head to arrive"},
+    {"http.idle_sec", CONFIG_SECONDS, AT(idle_ms), "75", 1, DAY, NULL, FIXED,
+     "how long a connection may stay without a request"},
+    {"http.body_bytes", CONFIG_SIZE, AT(body_bytes), "16M", KIB, GIB, NULL, RELOAD,
+     "a JSON body; files are bounded by their session's space instead"},
+    {"http.body_stall_sec", CONFIG_SECONDS, AT(body_stall_ms), "20", 1, 3600, NULL, FIXED,
+     "longest pause in the middle of a body"},
+    {"http.body_rate", CONFIG_SIZE, AT(body_rate), "1K", 0, GIB, NULL, FIXED,
+     "bytes a second that a body must come with, on average"},
+    {"http.write_stall_sec", CONFIG_SECONDS, AT(write_stall_ms), "60", 1, 3600, NULL, FIXED,
+     "how long a client may take nothing of an answer"},
+    {"http.unsent_bytes", CONFIG_SIZE, AT(unsent_bytes), "256K", 4 * KIB, 64 * MIB, NULL, FIXED,
+     "part of an answer that may wait for its client"},
+
+    /* LangBot's tree: other names for the above, and what only asks for things of a later version */
+    {"local.allowed_mount_roots", CONFIG_PATHS, AT(allowed_roots), "", 0, 64, NULL, FIXED,
+     "LangBot's name for mounts.allowed_roots"},
+    {"local.host_root", CONFIG_PATH, AT(host_root), "", 0, 4000, NULL, FIXED,
+     "the only allowed root if none are listed"},
+    {"tenancy", CONFIG_CHOICE, AT(tenancy), "optional", 0, 0, "optional|required", FIXED,
+     "whether clients must name their workspace; this version refuses to start with required"},
+    {"admission.required", CONFIG_BOOL, AT(admission_required), "false", 0, 0, NULL, FIXED,
+     "whether sandboxes need a grant; this version refuses to start with true"},
+
+    /* Accepted and checked, no more */
+    {"admission.logical_session_id", CONFIG_TEXT, NONE, "global", 0, 128, .help = ""},
+    {"admission.required_backend", CONFIG_TEXT, NONE, "nsjail", 0, 32, .help = ""},
+    {"admission.max_sessions", CONFIG_COUNT, NONE, "1", 0, 5000, .help = ""},
+    {"admission.max_managed_processes", CONFIG_COUNT, NONE, "0", 0, 1024, .help = ""},
+    {"admission.max_grant_ttl_sec", CONFIG_SECONDS, NONE, "300", 1, YEAR, .help = ""},
+    {"admission.max_timeout_sec", CONFIG_SECONDS, NONE, "120", 1, YEAR, .help = ""},
+    {"admission.cpus", CONFIG_CPUS, NONE, "1", 1, 1024 * 1000, .help = ""},
+    {"admission.memory_mb", CONFIG_MEBIBYTES, NONE, "512", 32, 16 * MIB, .help = ""},
+    {"admission.pids_limit", CONFIG_COUNT, NONE, "128", 1, 4 * MIB, .help = ""},
+    {"admission.read_only_rootfs", CONFIG_BOOL, NONE, "true", .help = ""},
+    {"admission.workspace_quota_mb", CONFIG_MEBIBYTES, NONE, "0", 0, 16 * MIB, .help = ""},
+    {"admission.readiness_cache_sec", CONFIG_SECONDS, NONE, "15", 0, YEAR, .help = ""},
+    {"default_memory_mb", CONFIG_MEBIBYTES, NONE, "1536", 0, 16 * MIB, .help = ""},
+    {"docker.cpu_limit_enabled", CONFIG_BOOL, NONE, "true", .help = ""},
+    {"e2b.api_key", CONFIG_TEXT, NONE, "", 0, 4096, .help = ""},
+    {"e2b.api_url", CONFIG_TEXT, NONE, "", 0, 4096, .help = ""},
+    {"e2b.template", CONFIG_TEXT, NONE, "", 0, 4096, .help = ""},
+    {"enabled", CONFIG_BOOL, NONE, "true", .help = ""},
+    {"limits.max_admission_records", CONFIG_COUNT, NONE, "100000", 1, 250000, .help = ""},
+    {"limits.max_rpc_file_bytes", CONFIG_SIZE, NONE, "20M", 1, 100 * MIB, .help = ""},
+    {"limits.max_workspace_entries", CONFIG_COUNT, NONE, "100000", 1, 1000000, .help = ""},
+    {"local.default_workspace", CONFIG_PATH, NONE, "", 0, 4000, .help = ""},
+    {"local.image", CONFIG_TEXT, NONE, "", 0, 4096, .help = ""},
+    {"local.profile", CONFIG_TEXT, NONE, "default", 0, 128, .help = ""},
+    {"local.skills_root", CONFIG_PATH, NONE, "skills", 0, 4000, .help = ""},
+    {"local.workspace_quota_mb", CONFIG_MEBIBYTES, NONE, "0", 0, 16 * MIB, .help = ""},
+    {"profile", CONFIG_TEXT, NONE, "default", 0, 128, .help = ""},
+    {"runtime.endpoint", CONFIG_TEXT, NONE, "", 0, 4096, .help = ""},
+};
+/* clang-format on */
+
+const size_t config_key_count = ARRAY_SIZE(config_keys);
+
+const char *config_type_name(enum config_type type)
+{
+    static const char *const names[CONFIG_TYPE_MAX] = {
+#define X(name, text) text,
+        CONFIG_TYPES(X)
+#undef X
+    };
+    return names[type];
+}
+
+const struct config_key *config_key_find(const char *path)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (strcmp(config_keys[i].path, path) == 0)
+            return &config_keys[i];
+    return NULL;
+}
+
+bool config_is_section(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t i = 0; i < config_key_count; i++)
+        if (strncmp(config_keys[i].path, path, length) == 0 && config_keys[i].path[length] == '.')
+            return true;
+    return false;
+}
+
+static void add_once(struct strings *list, char *text)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], text) == 0) {
+            free(text);
+            return;
+        }
+    }
+    strings_take(list, text);
+}
+
+/* Names that may stand where the last one of `path` stands: what comes next below the same section.
+ */
+static void add_siblings(struct strings *list, const char *path, size_t prefix)
+{
+    for (size_t i = 0; i < config_key_count; i++) {
+        const char *key = config_keys[i].path;
+        if (strncmp(key, path, prefix) == 0)
+            add_once(list, xstrndup(key + prefix, strcspn(key + prefix, ".")));
+    }
+}
+
+char *config_key_nearest(const char *path)
+{
+    cleanup_strings struct strings near = {0};
+    const char *dot = strrchr(path, '.');
+    size_t prefix = dot ? (size_t)(dot - path) + 1 : 0;
+    /* In the wrong section, perhaps: "max_sessions" is "limits.max_sessions". */
+    for (size_t i = 0; i < config_key_count; i++) {
+        const char *last = strrchr(config_keys[i].path, '.');
+        if (strcmp(last ? last + 1 : config_keys[i].path, path + prefix) == 0)
+            return xstrdup(config_keys[i].path);
+    }
+    add_siblings(&near, path, prefix);
+    const char *found = nearest_word(path + prefix, (const char *const *)near.items, near.count);
+    return found ? xasprintf("%.*s%s", (int)prefix, path, found) : NULL;
+}

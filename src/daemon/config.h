@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration: one table of keys, from which the YAML reader, the environment, --print-config
+   and the manual page all take what they know.
+
+   Layers, each over the one before: the table's defaults, the file, LANGBOT_BOX_CONFIG, BOX__…
+   variables, flags. Reading collects every problem instead of stopping at the first; a
+   configuration with problems is not used. Reading does no I/O; config_settle() and
+   config_read_file() do. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/mem.h"
+
+struct config {
+    struct strings listen;
+    char *socket;
+    char *token_file;
+    char *state_dir;
+    char *run_dir;
+    char *user;
+    char *log_format;
+    char *log_level;
+    char *backend;
+    bool adopt;
+    uint64_t outlive_ms;
+
+    uint64_t session_ttl_ms;
+    uint64_t max_sessions;
+    uint64_t max_managed_processes;
+    uint64_t max_completed_processes;
+    uint64_t completed_retention_ms;
+
+    char *network;
+    uint64_t milli_cpus;
+    uint64_t memory_mb;
+    uint64_t pids_limit;
+    bool read_only_rootfs;
+    uint64_t workspace_quota_mb;
+    uint64_t timeout_ms;
+    uint64_t max_timeout_ms;
+
+    uint64_t keep_bytes;
+    uint64_t session_log_bytes;
+    uint64_t audit_bytes;
+    uint64_t audit_files;
+
+    uint64_t head_bytes;
+    uint64_t headers;
+    uint64_t connections;
+    uint64_t head_ms;
+    uint64_t idle_ms;
+    uint64_t body_bytes;
+    uint64_t body_stall_ms;
+    uint64_t body_rate;
+    uint64_t write_stall_ms;
+    uint64_t unsent_bytes;
+    struct strings allowed_hosts;
+    struct strings allowed_origins;
+
+    struct strings allowed_roots;
+    char *host_root;
+    struct strings allow_net;
+    uint64_t scratch_mb;
+    bool strict;
+
+    char *tenancy;
+    bool admission_required;
+};
+
+/* type, what stands for a value of it in the manual */
+#define CONFIG_TYPES(X)                                                   \
+    X(TEXT, "text")                                                       \
+    X(PATH, "path")   /* relative ones from where boxd was started */     \
+    X(CHOICE, "word") /* one of `choices` */                              \
+    X(BOOL, "boolean")                                                    \
+    X(COUNT, "number")                                                    \
+    X(SIZE, "size")       /* bytes, or "64M" */                           \
+    X(MEBIBYTES, "MiB")   /* of these, or "2G" */                         \
+    X(SECONDS, "seconds") /* of these, or "5m"; kept as milliseconds */   \
+    X(CPUS, "CPUs")       /* "1.5"; kept as thousandths */                \
+    X(LIST, "list")       /* of texts; one text with commas is as good */ \
+    X(PATHS, "paths")                                                     \
+    X(RANGES, "ranges") /* of IP addresses */
+
+enum config_type {
+#define X(name, text) CONFIG_##name,
+    CONFIG_TYPES(X)
+#undef X
+        CONFIG_TYPE_MAX,
+};
+const char *config_type_name(enum config_type type);
+
+#define CONFIG_NOWHERE SIZE_MAX
+
+struct config_key {
+    const char *path;
+    enum config_type type;
+    size_t offset; /* in struct config; CONFIG_NOWHERE: accepted and checked, but LangBot's own
+                      business or a later version's */
+    const char *standard; /* the default, as one would write it */
+    uint64_t min; /* of numbers, as one would write them (CPUs in thousandths); of texts and */
+    uint64_t max; /* lists, the longest */
+    const char *choices; /* "text|json" */
+    bool reload;         /* SIGHUP changes it */
+    const char *help;    /* one sentence */
+};
+
+extern const struct config_key config_keys[];
+extern const size_t config_key_count;
+
+const struct config_key *config_key_find(const char *path);
+/* Whether keys lie below it: "limits". */
+bool config_is_section(const char *path);
+/* The key or section that was probably meant; NULL if none is near. The caller frees. */
+char *config_key_nearest(const char *path);
+
+/* What is wrong, each as "where: sentence". */
+struct config_problems {
+    struct strings lines;
+};
+#define CONFIG_PROBLEMS_MAX 100
+void config_problem(struct config_problems *problems, const char *where, unsigned line,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+void config_problems_release(struct config_problems *problems);
+
+/* One value as it was written. */
+struct config_value {
+    const char *const *items;
+    size_t count; /* 1 for a scalar */
+    bool is_list;
+    bool is_plain; /* a scalar without quotes: "true" and "null" are no texts then */
+};
+
+/* The table's defaults. */
+void config_init(struct config *config);
+void config_release(struct config *config);
+/* Checks type and range; a value that is wrong leaves the old one. */
+int config_set(struct config *config, const struct config_key *key,
+               const struct config_value *value, struct error *err);
+/* Flags and variables: one text. */
+int config_set_text(struct config *config, const struct config_key *key, const char *text,
+                    struct error *err);
+
+/* Text of a file, or of LANGBOT_BOX_CONFIG (JSON is YAML). `where` is for the problems. */
+#define CONFIG_TEXT_MAX (1024 * 1024)
+void config_read_yaml(struct config *config, const char *text, size_t size, const char *where,
+                      struct config_problems *problems);
+/* Every variable BOX__A__B of `environment`. */
+void config_read_env(struct config *config, char *const *environment,
+                     struct config_problems *problems);
+/* -1 with `err` if it cannot be read at all; problems of its content are in `problems`. */
+int config_read_file(struct config *config, const char *path, struct config_problems *problems,
+                     struct error *err);
+
+/* Fills in what depends on who and where we are (directories, the socket, allowed roots as they
+   really are), and checks what needs more than one key. */
+void config_settle(struct config *config, struct config_problems *problems);
+
+/* Paths of the keys that differ, from among those that SIGHUP changes or (`reload` false) does not.
+ */
+void config_differences(const struct config *old, const struct config *new, bool reload,
+                        struct strings *ret);
+/* Takes over what SIGHUP changes. */
+void config_take_reloadable(struct config *config, const struct config *from);
+
+/* The value as the file would have it; the caller frees. */
+char *config_value_text(const struct config *config, const struct config_key *key);
+/* The whole as a file with comments; the caller frees. */
+char *config_print(const struct config *config);

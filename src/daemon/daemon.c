@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The front: everything on one loop, made from the bottom up, and taken down from the top. */
+#include "daemon/daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "daemon/confine.h"
+#include "daemon/load.h"
+
+static void on_recovered(void *data)
+{
+    struct daemon *daemon = data;
+    struct runtime_stats stats;
+    runtime_stats(daemon->runtime, &stats);
+    daemon->recovered = true;
+    log_event(LOG_INFO, "recovered", LOG_NUMBER("sessions", stats.sessions));
+}
+
+static void ready_checks(void *data, json_t *checks)
+{
+    const struct daemon *daemon = data;
+    api_check(checks, "recovered", daemon->recovered,
+              daemon->recovered ? NULL : "sessions of an earlier boxd are still being taken over");
+    api_check(checks, "serving", daemon->state == DAEMON_SERVING,
+              daemon->state == DAEMON_SERVING ? NULL : "boxd is stopping");
+}
+
+void daemon_ready_checks(struct daemon *daemon, struct api_config *config)
+{
+    config->ready_checks = ready_checks;
+    config->ready_data = daemon;
+}
+
+static int open_runtime(struct daemon *daemon, struct error *err)
+{
+    struct runtime_config config;
+    config_to_runtime(daemon->config, &config);
+    int rc = runtime_new(&daemon->loop, &config, daemon->backend, &daemon->runtime, err);
+    runtime_config_release(&config);
+    return rc;
+}
+
+static int open_server(struct daemon *daemon, struct error *err)
+{
+    struct api_config config;
+    struct http_limits limits;
+    config_to_api(daemon->config, daemon->token, &config);
+    daemon_ready_checks(daemon, &config);
+    daemon->api = api_new(&daemon->loop, daemon->runtime, &config);
+    api_config_release(&config);
+    config_to_http(daemon->config, &limits);
+    daemon->server = http_server_new(&daemon->loop, &limits, api_handle, daemon->api);
+    api_set_server(daemon->api, daemon->server);
+    for (size_t i = 0; i < daemon->listener_count; i++)
+        if (http_server_listen(daemon->server, daemon->listeners[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+int daemon_open(struct daemon *daemon, int spawner, const struct native_options *native,
+                struct error *err)
+{
+    uv_loop_init(&daemon->loop);
+    daemon_watch_signals(daemon);
+    daemon->backend = native_new(&daemon->loop, spawner, native);
+    daemon->backend->lost = daemon_lost;
+    daemon->backend->lost_data = daemon;
+    if (open_runtime(daemon, err) < 0)
+        return -1;
+    runtime_recover(daemon->runtime, daemon->config->adopt, on_recovered, daemon);
+    return open_server(daemon, err);
+}
+
+/* --- confinement --- */
+
+static int confine(struct daemon *daemon, struct error *err)
+{
+    struct confinement confinement = {.account = daemon->account};
+    strings_add(&confinement.writable, daemon->config->run_dir);
+    strings_add(&confinement.writable, daemon->config->state_dir);
+    if (daemon->config_file)
+        strings_take(&confinement.readable, confine_readable(daemon->config_file));
+    if (*daemon->config->token_file)
+        strings_take(&confinement.readable, confine_readable(daemon->config->token_file));
+    int missing = confine_front(&confinement, err);
+    strings_release(&confinement.writable);
+    strings_release(&confinement.readable);
+    if (missing > 0 && (missing & CONFINE_NO_LANDLOCK))
+        log_event(LOG_WARN, "no_landlock",
+                  LOG_TEXT("message",
+                           "this kernel has no Landlock: the front can open whatever its "
+                           "user can"));
+    if (missing > 0 && (missing & CONFINE_NO_SECCOMP))
+        log_event(LOG_WARN, "no_seccomp",
+                  LOG_TEXT("message", "built with sanitizers: no system call filter"));
+    return missing < 0 ? -1 : 0;
+}
+
+/* --- serving --- */
+
+/* For programs, a line each; for a person who just started it, one sentence. */
+static void tell_addresses(const struct daemon *daemon)
+{
+    printf("boxd %s listens on", BOX_VERSION);
+    for (size_t i = 0; i < daemon->listener_count; i++) {
+        char text[128];
+        http_address_text(daemon->listeners[i], text, sizeof text);
+        bool local = strncmp(text, "unix:", 5) == 0;
+        log_event(LOG_INFO, "listening", LOG_TEXT("address", text));
+        printf("%s %s%s", i > 0 ? " and" : "", local ? "" : "http://", local ? text + 5 : text);
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void close_all(struct daemon *daemon)
+{
+    http_server_free(daemon->server);
+    if (daemon->api)
+        api_set_server(daemon->api, NULL);
+    /* What the server's end set in motion must be over before what it is about goes. */
+    uv_run(&daemon->loop, UV_RUN_NOWAIT);
+    api_free(daemon->api);
+    uv_run(&daemon->loop, UV_RUN_NOWAIT);
+    if (daemon->runtime)
+        runtime_free(daemon->runtime);
+    daemon->backend->ops->close(daemon->backend);
+    for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
+        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+    uv_close((uv_handle_t *)&daemon->deadline, NULL);
+    while (uv_run(&daemon->loop, UV_RUN_NOWAIT) != 0 && uv_loop_close(&daemon->loop) != 0)
+        ;
+}
+
+int daemon_run(struct daemon *daemon)
+{
+    struct error err = ERROR_INIT;
+    if (confine(daemon, &err) < 0) {
+        log_error(LOG_ERROR, "cannot_confine", &err);
+        return 1;
+    }
+    daemon->state = DAEMON_SERVING;
+    tell_addresses(daemon);
+    notify_send("READY=1");
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    close_all(daemon);
+    log_event(LOG_INFO, "stopped");
+    return daemon->exit_code;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receiving half of a server's WebSocket. */
+#include "net/websocket-frames.h"
+
+#include <string.h>
+#include <wslay/wslay.h>
+
+#include "core/buf.h"
+#include "core/mem.h"
+#include "net/websocket.h"
+
+#define INVALID_TEXT 1007
+#define NO_CODE      1005
+
+struct websocket_reader {
+    wslay_frame_context_ptr frames;
+    const struct websocket_reader_events *events;
+    void *owner;
+    size_t message_max;
+    unsigned fragments_max;
+
+    /* What is being fed. */
+    const char *data;
+    size_t left;
+    bool stop;
+    int fail;
+    bool closed;
+
+    /* The current frame. */
+    bool in_frame;
+    uint64_t frame_left;
+    char control[WEBSOCKET_CONTROL_MAX];
+    size_t control_size;
+
+    /* The current message. */
+    bool in_message;
+    bool text;
+    unsigned fragments;
+    struct utf8_check utf8;
+    struct buf message;
+};
+
+static ssize_t on_receive(uint8_t *buffer, size_t size, int flags, void *owner)
+{
+    struct websocket_reader *reader = owner;
+    (void)flags;
+    if (size > reader->left)
+        size = reader->left;
+    if (size == 0)
+        return -1;
+    memcpy(buffer, reader->data, size);
+    reader->data += size;
+    reader->left -= size;
+    return (ssize_t)size;
+}
+
+struct websocket_reader *websocket_reader_new(size_t message_max, unsigned fragments_max,
+                                              const struct websocket_reader_events *events,
+                                              void *owner)
+{
+    static const struct wslay_frame_callbacks callbacks = {.recv_callback = on_receive};
+    struct websocket_reader *reader = xcalloc(1, sizeof *reader);
+    reader->events = events;
+    reader->owner = owner;
+    reader->message_max = message_max;
+    reader->fragments_max = fragments_max;
+    /* And a NUL. */
+    reader->message.ceiling = message_max < SIZE_MAX ? message_max + 1 : message_max;
+    if (wslay_frame_context_init(&reader->frames, &callbacks, reader) != 0)
+        abort();
+    return reader;
+}
+
+void websocket_reader_free(struct websocket_reader *reader)
+{
+    wslay_frame_context_free(reader->frames);
+    buf_release(&reader->message);
+    free(reader);
+}
+
+void websocket_reader_stop(struct websocket_reader *reader)
+{
+    reader->stop = true;
+}
+
+/* The code to fail with for a frame that begins, or 0. Its size is only what it says of itself:
+   nothing has been kept of it yet. */
+static int begin_frame(struct websocket_reader *reader, const struct wslay_frame_iocb *frame)
+{
+    if (!frame->mask || frame->rsv)
+        return WEBSOCKET_PROTOCOL;
+    switch (frame->opcode) {
+    case WSLAY_CONNECTION_CLOSE:
+    case WSLAY_PING:
+    case WSLAY_PONG:
+        return frame->payload_length > WEBSOCKET_CONTROL_MAX || !frame->fin ? WEBSOCKET_PROTOCOL
+                                                                            : 0;
+    case WSLAY_CONTINUATION_FRAME:
+        if (!reader->in_message)
+            return WEBSOCKET_PROTOCOL;
+        break;
+    case WSLAY_TEXT_FRAME:
+    case WSLAY_BINARY_FRAME:
+        if (reader->in_message)
+            return WEBSOCKET_PROTOCOL;
+        reader->in_message = true;
+        reader->text = frame->opcode == WSLAY_TEXT_FRAME;
+        reader->fragments = 0;
+        reader->utf8 = (struct utf8_check){0};
+        break;
+    default:
+        return WEBSOCKET_PROTOCOL;
+    }
+    /* Empty fragments cost the sender little and would go on for ever. */
+    if (++reader->fragments > reader->fragments_max ||
+        frame->payload_length > reader->message_max - reader->message.size)
+        return WEBSOCKET_TOO_BIG;
+    return 0;
+}
+
+static int take_payload(struct websocket_reader *reader, const struct wslay_frame_iocb *frame)
+{
+    const char *data = (const char *)frame->data;
+    reader->frame_left -= frame->data_length;
+    if (wslay_is_ctrl_frame(frame->opcode)) {
+        memcpy(reader->control + reader->control_size, data, frame->data_length);
+        reader->control_size += frame->data_length;
+        return 0;
+    }
+    if (reader->text && !utf8_check_feed(&reader->utf8, data, frame->data_length))
+        return INVALID_TEXT;
+    buf_append(&reader->message, data, frame->data_length);
+    return 0;
+}
+
+bool websocket_close_code_valid(int code)
+{
+    return (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) ||
+           (code >= 3000 && code <= 4999);
+}
+
+static int end_close(struct websocket_reader *reader)
+{
+    const uint8_t *payload = (const uint8_t *)reader->control;
+    int code = NO_CODE;
+    if (reader->control_size == 1)
+        return WEBSOCKET_PROTOCOL;
+    if (reader->control_size >= 2) {
+        struct utf8_check utf8 = {0};
+        code = payload[0] << 8 | payload[1];
+        if (!websocket_close_code_valid(code))
+            return WEBSOCKET_PROTOCOL;
+        if (!utf8_check_feed(&utf8, reader->control + 2, reader->control_size - 2) ||
+            !utf8_check_done(&utf8))
+            return INVALID_TEXT;
+    }
+    reader->closed = true;
+    reader->events->close(code, reader->owner);
+    return 0;
+}
+
+static int end_message(struct websocket_reader *reader)
+{
+    if (reader->text && !utf8_check_done(&reader->utf8))
+        return INVALID_TEXT;
+    reader->in_message = false;
+    /* An idle WebSocket keeps no buffer. */
+    cleanup_buf struct buf message = reader->message;
+    reader->message = (struct buf)BUF_INIT(message.ceiling);
+    size_t size = message.size;
+    buf_append(&message, "", 1);
+    reader->events->message(reader->text, message.data, size, reader->owner);
+    return 0;
+}
+
+static int end_frame(struct websocket_reader *reader, const struct wslay_frame_iocb *frame)
+{
+    reader->in_frame = false;
+    switch (frame->opcode) {
+    case WSLAY_CONNECTION_CLOSE:
+        return end_close(reader);
+    case WSLAY_PING:
+        reader->events->ping(reader->control, reader->control_size, reader->owner);
+        return 0;
+    case WSLAY_PONG:
+        return 0;
+    default:
+        return frame->fin ? end_message(reader) : 0;
+    }
+}
+
+static int take_frame(struct websocket_reader *reader, const struct wslay_frame_iocb *frame)
+{
+    int code = 0;
+    if (!reader->in_frame) {
+        reader->in_frame = true;
+        reader->frame_left = frame->payload_length;
+        reader->control_size = 0;
+        code = begin_frame(reader, frame);
+    }
+    if (!code)
+        code = take_payload(reader, frame);
+    if (!code && reader->frame_left == 0)
+        code = end_frame(reader, frame);
+    return code;
+}
+
+size_t websocket_reader_feed(struct websocket_reader *reader, const char *data, size_t size,
+                             int *ret_fail)
+{
+    reader->data = data;
+    reader->left = size;
+    reader->stop = false;
+    while (!reader->stop && !reader->closed && !reader->fail) {
+        struct wslay_frame_iocb frame;
+        memset(&frame, 0, sizeof frame);
+        ssize_t r = wslay_frame_recv(reader->frames, &frame);
+        if (r == WSLAY_ERR_WANT_READ) {
+            /* It also says so with bytes left, if those it had did not reach. */
+            if (reader->left == 0)
+                break;
+        } else {
+            reader->fail = r < 0 ? WEBSOCKET_PROTOCOL : take_frame(reader, &frame);
+        }
+    }
+    *ret_fail = reader->fail;
+    return size - reader->left;
+}

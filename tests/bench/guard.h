@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ends what the benchmark started, whatever becomes of the benchmark. */
+#pragma once
+
+/* Goes on in a child with a directory of its own, `bench.directory`. The process it was called in
+   stays behind, and once the child is over ends whatever that has left running, removes the
+   directory, and exits as the child did. */
+void guard_start(void);
