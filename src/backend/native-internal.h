@@ -84,6 +84,8 @@ struct native_lane {
     bool polled;
     bool watched; /* for memory running out */
     struct cgroup_lane_fds group;
+    struct cgroup_usage usage; /* when its last command ended, if that left nothing behind */
+    bool usage_known;
     struct native_process *process; /* that it runs, or is being opened for */
     uv_poll_t poll;
     uv_poll_t memory;
@@ -179,6 +181,8 @@ void native_lane_answered(struct native_session *session, const struct init_lane
 /* A lane to run in: idle; or closed, and so to be opened; NULL: none is left. */
 struct native_lane *native_lane_find(struct native_session *session, bool fresh);
 bool native_lane_is_empty(const struct native_lane *lane);
+/* The counters a command starts from. */
+void native_lane_measure(struct native_lane *lane, struct cgroup_usage *ret);
 void native_lane_kill(struct native_lane *lane);
 
 /* --- processes -----------------------------------------------------------------------------------

@@ -34,6 +34,19 @@ bool native_lane_is_empty(const struct native_lane *lane)
     return cgroup_usage_read(&lane->group, &usage) == 0 && usage.processes <= 1;
 }
 
+/* Nothing has run in it since its last command, so nothing was counted but, on v1, the CPU time of the
+   whole session. */
+void native_lane_measure(struct native_lane *lane, struct cgroup_usage *ret)
+{
+    if (lane->group.version == CGROUP_NONE)
+        return;
+    cgroup_peak_reset(&lane->group);
+    if (!lane->usage_known || cgroup_usage_read_cpu(&lane->group, &lane->usage) < 0)
+        lane->usage_known = cgroup_usage_read(&lane->group, &lane->usage) == 0;
+    if (lane->usage_known)
+        *ret = lane->usage;
+}
+
 struct native_lane *native_lane_find(struct native_session *session, bool fresh)
 {
     struct native_lane *closed = NULL;
@@ -137,6 +150,7 @@ void native_lane_close(struct native_lane *lane)
     fd_clear(&lane->sock);
     cgroup_lane_fds_close(&lane->group);
     lane->group.version = CGROUP_NONE;
+    lane->usage_known = false;
     lane->state = NATIVE_LANE_CLOSED;
     lane->process = NULL;
 }

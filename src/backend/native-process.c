@@ -83,10 +83,15 @@ static void leave_lane(struct native_process *process, bool usable)
             .type = INIT_KEEP, .id = process->keep_id, .lane = lane->index};
         native_send(lane->session, &release_kept, sizeof release_kept, NULL, 0);
     }
-    if (usable && !process->keep_id)
-        lane->state = native_lane_is_empty(lane) ? NATIVE_LANE_IDLE : NATIVE_LANE_LINGERING;
-    else
+    if (!usable || process->keep_id) {
         native_lane_close(lane);
+        return;
+    }
+    /* The launcher is one. */
+    bool empty = lane->group.version == CGROUP_NONE || process->after.processes <= 1;
+    lane->state = empty ? NATIVE_LANE_IDLE : NATIVE_LANE_LINGERING;
+    lane->usage = process->after;
+    lane->usage_known = empty;
 }
 
 void native_process_fail(struct native_process *process, const struct error *err)
@@ -131,10 +136,7 @@ static void send_in_lane(struct native_process *process, struct native_lane *lan
     lane->process = process;
     lane->state = NATIVE_LANE_BUSY;
     process->state = NATIVE_STARTING;
-    if (lane->group.version != CGROUP_NONE) {
-        cgroup_peak_reset(&lane->group);
-        cgroup_usage_read(&lane->group, &process->before);
-    }
+    native_lane_measure(lane, &process->before);
     process->started_ns = now_ns();
     int rc = command_send(lane->sock, request, &err);
     if (rc == -EPIPE)
@@ -272,6 +274,7 @@ static void take_started(struct native_process *process, const struct lane_start
         const struct backend_process_events *events = process->events;
         void *owner = process->owner;
         native_session_hold(session);
+        process->after = process->before;
         leave_lane(process, true);
         release(process);
         events->started(owner, -1, &err);

@@ -40,7 +40,7 @@ static int convert(const struct native_options *options, const struct session_sp
                    const char *key, struct sandbox_spec *to, struct error *err)
 {
     if (strcmp(from->image, "host") != 0 && strcmp(from->image, SESSION_IMAGE_DEFAULT) != 0) {
-        error_set(err, ERROR_UNSUPPORTED, "image: there is no '%.200s' here", from->image);
+        error_set(err, ERROR_INVALID, "image: there is no '%.200s' here", from->image);
         return error_hint(err, "leave it out, or use \"host\": the host's own /usr, read-only");
     }
     memcpy(to->key, key, sizeof to->key);

@@ -108,6 +108,11 @@ int cgroup_usage_read(const struct cgroup_lane_fds *lane, struct cgroup_usage *r
     return result;
 }
 
+int cgroup_usage_read_cpu(const struct cgroup_lane_fds *lane, struct cgroup_usage *usage)
+{
+    return read_cpu(lane, usage);
+}
+
 bool cgroup_peak_reset(const struct cgroup_lane_fds *lane)
 {
     int fd = lane->fds[CGROUP_FD_MEMORY_PEAK];

@@ -157,6 +157,8 @@ void cgroup_entry_close(struct cgroup_entry *entry);
 
 /* These need only the fds. Reading returns 0 or -errno (-ENODEV: the group is gone). */
 int cgroup_usage_read(const struct cgroup_lane_fds *lane, struct cgroup_usage *ret);
+/* The CPU time alone. */
+int cgroup_usage_read_cpu(const struct cgroup_lane_fds *lane, struct cgroup_usage *usage);
 /* From now on the peak is that of what comes. False where the kernel cannot (v2 before 6.12): there
    the peak is that of the lane's whole life. */
 bool cgroup_peak_reset(const struct cgroup_lane_fds *lane);

@@ -35,8 +35,13 @@ static int open_source(const struct step *step, const struct mount_policy *polic
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
     cleanup_close int fd = sys_openat2(AT_FDCWD, step->source, &how);
-    if (fd < 0 || fstat(fd, ret) < 0)
-        return error_errno(err, errno, "cannot open '%s'", step->source);
+    if (fd < 0 || fstat(fd, ret) < 0) {
+        bool of_path = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES;
+        error_errno(err, errno, "cannot open '%s'", step->source);
+        if (err && of_path)
+            err->code = ERROR_INVALID; /* whoever named it was wrong */
+        return -1;
+    }
     if (step->kind == STEP_DEVICE)
         return steal_fd(&fd);
     if (!S_ISDIR(ret->st_mode) && !S_ISREG(ret->st_mode))
