@@ -40,7 +40,7 @@ boxd is running. From another terminal:
 
   $box exec demo -- python3 -c 'print(6 * 7)'
   $box shell demo
-  curl -s 127.0.0.1:5410/v1/exec -d '{"session_id": "demo", "cmd": "uname -a"}'
+  curl -s 127.0.0.1:5410/v1/exec --json '{"session_id": "demo", "cmd": "uname -a"}'
 
 ^C ends it, and its sessions with it.
 END

@@ -197,7 +197,7 @@ static void on_groups(void *data, const struct spawner_reply *reply, int *fds, s
             fds[i] = -1;
         int rc = native_send(session, &message, sizeof message, pass, 1 + entries);
         if (rc < 0)
-            error_errno(&err, -rc, "the session does not answer");
+            error_set(&err, ERROR_GONE, "the session has ended");
     }
     fd_clear(&pair[1]);
     lane->sock = pair[0];
@@ -225,7 +225,7 @@ void native_lane_answered(struct native_session *session, const struct init_lane
     if (!lane || lane->state != NATIVE_LANE_OPENING || lane->sock < 0)
         return;
     if (message->errnum) {
-        error_errno(&err, message->errnum, "the session cannot open another lane");
+        command_explain_full(message->errnum, "the session cannot run another process", &err);
         open_failed(lane, &err);
         return;
     }

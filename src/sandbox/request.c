@@ -74,6 +74,17 @@ int command_send(int sock, const struct command_request *request, struct error *
     return n < 0 ? -EPIPE : 0;
 }
 
+int command_explain_full(int errnum, const char *what, struct error *err)
+{
+    error_errno(err, errnum, "%s", what);
+    if (errnum != EAGAIN)
+        return -1;
+    if (err)
+        err->code = ERROR_CAPACITY;
+    return error_hint(err, "the session has as many processes as it may; end some, or make it anew "
+                           "with a higher limit");
+}
+
 int command_explain_start(const struct lane_started *started, const char *program, const char *cwd,
                           struct error *err)
 {
@@ -83,7 +94,7 @@ int command_explain_start(const struct lane_started *started, const char *progra
     if (started->stage == LANE_STAGE_PTY)
         return error_errno(err, started->errnum, "cannot open a terminal inside");
     if (started->stage == LANE_STAGE_FORK)
-        return error_errno(err, started->errnum, "cannot start a process inside");
+        return command_explain_full(started->errnum, "cannot start a process inside", err);
     error_errno(err, started->errnum, "%s '%.200s'",
                 started->stage == LANE_STAGE_CWD ? "cannot enter" : "cannot run", what);
     if (!err)
@@ -93,11 +104,12 @@ int command_explain_start(const struct lane_started *started, const char *progra
         if (started->stage == LANE_STAGE_CWD)
             error_hint(err, "the directory does not exist inside the sandbox");
         else
-            error_hint(err,
-                       "no such program inside the sandbox, or its interpreter is missing; the "
-                       "sandbox sees /usr of the host, and what --ro-path and --mount add");
+            error_hint(err, "no such program inside the sandbox, or its interpreter is missing; it "
+                            "sees /usr of the host, and what was mounted");
     } else if (started->errnum == EACCES) {
         err->code = ERROR_DENIED;
+    } else if (started->stage == LANE_STAGE_CWD) {
+        err->code = ERROR_INVALID;
     }
     return -1;
 }

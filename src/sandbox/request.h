@@ -22,6 +22,8 @@ struct command_request {
 
 /* Sends LANE_EXEC. 0, -1 with `err` set, or -EPIPE if nobody is there to take it. */
 int command_send(int sock, const struct command_request *request, struct error *err);
+/* A fork inside that failed: what the errno means to whoever asked for it; -1. */
+int command_explain_full(int errnum, const char *what, struct error *err);
 /* Says in words what LANE_STARTED says in numbers; -1. */
 int command_explain_start(const struct lane_started *started, const char *program, const char *cwd,
                           struct error *err);

@@ -173,6 +173,7 @@ def test_descriptors_of_host_side(live):
     allowed = {
         r"socket:\[\d+\]", r"/dev/null", r"anon_inode:\[signalfd\]", r"net:\[\d+\]", r"mnt:\[\d+\]",
         r"/memfd:.*", r"/sys/fs/cgroup(/.*)?", r"/", r"anon_inode:\[eventfd\]",
+        r"anon_inode:\[eventpoll\]",
     }
     for number, target in hostview.fds(live.processes["spawner"]).items():
         assert any(re.fullmatch(pattern, target) for pattern in allowed), f"{number} → {target}"
