@@ -2,7 +2,7 @@
 BUILD ?= build
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
-.PHONY: all deps run test bench lint asan fuzz test-vm install clean format
+.PHONY: all deps run test bench load lint asan fuzz test-vm install clean format
 
 # Debian's python3, not whichever comes first in PATH: the test runner is a Debian package.
 PYTHON := /usr/bin/python3
@@ -25,6 +25,11 @@ test: all
 bench: all
 	@tools/deps.sh bench
 	@$(BUILD)/tests/bench --box $(BUILD)/box
+
+# LOAD="mixed kill9": only these. LOAD_SHORT=1: as CI runs them.
+load: all
+	@tools/deps.sh load
+	@BOX_BUILD=$(abspath $(BUILD)) $(PYTHON) tests/load/run.py $(LOAD)
 
 lint: all
 	@tools/deps.sh lint

@@ -8,6 +8,7 @@ declare -A packages=(
     libuv1-dev libwslay-dev libyaml-dev libseccomp-dev libmnl-dev libnftables-dev libsystemd-dev libcmocka-dev e2fsprogs"
   [test]="python3-pytest iproute2 nftables passt uidmap util-linux procps git python3-venv
     python3-pip curl python3-websockets python3-aiohttp"
+  [load]="python3 perl-base util-linux strace faketime"
   [bench]="bubblewrap runc"
   [lint]="clang clang-format clang-tidy cppcheck mandoc shellcheck valgrind"
   [fuzz]="clang libclang-rt-14-dev"

@@ -1,16 +1,37 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Each fuzz target for FUZZ_SECONDS (default 30), from the corpus beside it.
+# Each fuzz target (or those named behind the build directory) for FUZZ_SECONDS (default 30), from the
+# corpus beside it.
 set -euo pipefail
 build=$1
+shift
 seconds=${FUZZ_SECONDS:-30}
-mkdir -p "$build"
-for source in tests/fuzz/fuzz-*.c; do
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=(tests/fuzz/fuzz-*.c)
+
+# What targets are made of: compiled once into an archive, from which each takes what it needs.
+sources=(src/core/*.c src/sandbox/spec.c src/sandbox/net-policy.c src/init/messages.c src/net/*.c
+  src/backend/spec.c src/runtime/*.c src/api/*.c src/daemon/config*.c)
+libraries=(-luv -lwslay -ljansson -lyaml -lm)
+rm -rf "$build/objects"
+mkdir -p "$build/objects"
+printf '%s\n' -g -O1 -fno-sanitize-recover=all -std=gnu17 -D_GNU_SOURCE '-DBOX_VERSION=\"fuzz\"' -Isrc \
+  >"$build/flags"
+compile() {
+  clang @"$build/flags" -fsanitize=fuzzer-no-link,address,undefined -c \
+    -o "$build/objects/${1//\//-}.o" "$1"
+}
+export build
+export -f compile
+printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c "compile {}"
+rm -f "$build/libfuzzed.a"
+ar rc "$build/libfuzzed.a" "$build"/objects/*.o
+
+for source in "${targets[@]}"; do
   name=$(basename "$source" .c)
   echo "$name: $seconds s"
-  clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -std=gnu17 \
-    -D_GNU_SOURCE -Isrc -o "$build/$name" "$source" \
-    src/core/*.c src/sandbox/spec.c src/sandbox/net-policy.c src/init/messages.c
+  clang @"$build/flags" -fsanitize=fuzzer,address,undefined -o "$build/$name" "$source" \
+    "$build/libfuzzed.a" "${libraries[@]}"
   corpora=("$build/corpus-$name")
   mkdir -p "${corpora[0]}"
   [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")

@@ -33,5 +33,5 @@ mapfile -t scripts < <(git ls-files | xargs grep -lE '^#!.*(ba)?sh$')
 shellcheck "${scripts[@]}"
 
 echo "mandoc"
-mandoc -T lint -W warning man/*.1
+mandoc -T lint -W warning man/*.[158]
 echo "lint: clean"

@@ -7,15 +7,15 @@
 
 /* Lives as long as its request. */
 struct exec_call {
+    struct live live; /* streamed only */
     struct api *api;
     struct http_request *req;
     struct execution *execution; /* NULL once it has told its result */
     char *session;
     bool base64;
 
-    /* streamed only */
-    struct live live;
     bool streamed;
+    /* and of one that is: */
     bool begun; /* the head of the answer is out */
     struct text_cut cuts[STREAM_MAX];
 };

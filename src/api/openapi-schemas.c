@@ -79,8 +79,8 @@ void openapi_field(struct json_out *out, const char *key, const struct field *fi
     case FIELD_VIEW:
         out_text(out, "type", "string");
         out_bounds(out, field, "minLength", "maxLength");
-        if (field->flags & FIELD_ABSOLUTE)
-            out_text(out, "pattern", "^/");
+        if (field->pattern || (field->flags & FIELD_ABSOLUTE))
+            out_text(out, "pattern", field->pattern ? field->pattern : "^/");
         break;
     case FIELD_FLAG:
         out_text(out, "type", "boolean");

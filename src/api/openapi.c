@@ -169,17 +169,34 @@ static bool told(const struct route *route, size_t end, int status)
     return false;
 }
 
-static void out_failure(struct json_out *out, const struct route *route, size_t index)
+/* Each is described once, and named where it can happen. */
+static void out_failures(struct json_out *out)
 {
-    char key[16];
-    snprintf(key, sizeof key, "%d", failures[index].status);
-    out_open(out, key, '{');
-    out_text(out, "description", failures[index].about);
-    if (strcmp(route->method, "HEAD") != 0) {
+    out_open(out, "responses", '{');
+    for (size_t i = 0; i < ARRAY_SIZE(failures); i++) {
+        char key[16];
+        snprintf(key, sizeof key, "Error%d", failures[i].status);
+        out_open(out, key, '{');
+        out_text(out, "description", failures[i].about);
         out_open(out, "content", '{');
         out_content(out, &(struct route_reply){.schema = "Error"});
         out_close(out, '}');
+        out_close(out, '}');
     }
+    out_close(out, '}');
+}
+
+static void out_failure(struct json_out *out, const struct route *route, size_t index)
+{
+    char key[16];
+    char ref[40];
+    snprintf(key, sizeof key, "%d", failures[index].status);
+    snprintf(ref, sizeof ref, "#/components/responses/Error%d", failures[index].status);
+    out_open(out, key, '{');
+    if (strcmp(route->method, "HEAD") == 0)
+        out_text(out, "description", failures[index].about);
+    else
+        out_text(out, "$ref", ref);
     out_close(out, '}');
 }
 
@@ -269,6 +286,7 @@ char *openapi_make(const struct route *routes, size_t count, const char *version
     out_paths(&out, routes, count);
     out_open(&out, "components", '{');
     out_security(&out);
+    out_failures(&out);
     openapi_schemas(&out, routes, count);
     out_close(&out, '}');
     out_close(&out, '}');

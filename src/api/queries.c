@@ -119,6 +119,7 @@ const struct field query_put_file[1] = {
      .min = 1,
      .max = 5,
      .offset = offsetof(struct file_query, mode),
+     .pattern = "^0?[0-7]{1,3}$",
      .about = "Octal; without it, what the file has, or 0644."},
 };
 

@@ -43,14 +43,14 @@ static bool wants_stream(struct http_request *req, const struct exec_order *orde
 }
 
 /* In the session if there is one, else by the spec. */
-static void run(struct call *from, const struct exec_order *order, struct session *session,
-                const struct session_spec *spec)
+static void run(struct call *from, const struct exec_order *order, const char *name,
+                struct session *session, const struct session_spec *spec)
 {
     struct exec_request request;
     struct exec_call *call = xcalloc(1, sizeof *call);
     call->api = from->api;
     call->req = from->req;
-    call->session = xstrdup(session ? session_name(session) : spec->name);
+    call->session = xstrdup(name);
     call->base64 = order->encoding == ENCODING_BASE64;
     call->streamed = wants_stream(from->req, order);
     http_set_data(call->req, call, on_close);
@@ -81,11 +81,11 @@ void rest_exec(struct call *call)
                     &has_spec, &err) < 0) {
         reply_error(api, call->req, &err);
     } else if (has_spec) {
-        run(call, &order, NULL, &spec);
+        run(call, &order, spec.name, NULL, &spec);
     } else {
         struct session *session = call_session(call);
         if (session)
-            run(call, &order, session, NULL);
+            run(call, &order, call_param(call, 0), session, NULL);
     }
 }
 
@@ -99,7 +99,7 @@ void rest_exec_flat(struct call *call)
     if (decode_exec_flat(call->body, &api->config.defaults, &limits, &order, &spec, &err) < 0)
         reply_error(api, call->req, &err);
     else
-        run(call, &order, NULL, &spec);
+        run(call, &order, spec.name, NULL, &spec);
 }
 
 /* --- its log

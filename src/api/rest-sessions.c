@@ -21,7 +21,12 @@ static void on_opened(void *data, struct session *session, bool created, const s
     if (!later_due(later))
         return;
     if (err) {
-        reply_error(later->api, later->req, err);
+        struct wire_error wire = api_wire_error(later->api, err);
+        /* It came to its end while it was made: that is no "not found" to one who wanted it made.
+         */
+        if (err->code == ERROR_GONE)
+            wire = (struct wire_error){WIRE_BACKEND, 503};
+        reply_wire_error(later->req, wire, err);
         return;
     }
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
@@ -94,8 +99,8 @@ void rest_list_sessions(struct call *call)
         } else {
             /* An empty page would look like the last one. */
             struct error err = ERROR_INIT;
-            error_set(&err, ERROR_INVALID, "after: session '%.128s' is gone; list from the start",
-                      listing.query.after);
+            error_set(&err, ERROR_NO_SESSION,
+                      "after: session '%.128s' is gone; list from the start", listing.query.after);
             reply_error(call->api, call->req, &err);
         }
     }

@@ -40,25 +40,34 @@ static void on_started(void *owner, unsigned number)
     deliver(call, &out);
 }
 
-static void tell(struct exec_call *call, enum stream stream, const char *data, size_t size,
-                 bool end)
+static void tell_text(struct exec_call *call, enum stream stream, const char *text, size_t size)
 {
-    const char *text = data;
-    size_t text_size = size;
-    cleanup_free char *owned =
-        call->base64 ? NULL : text_cut(&call->cuts[stream], data, size, end, &text, &text_size);
-    if (text_size == 0)
+    if (size == 0)
         return;
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
     sse_open(&out, stream == STREAM_OUTPUT ? "stdout" : "stderr", 0);
     out_open(&out, NULL, '{');
     if (call->base64)
-        out_base64(&out, "data", text, text_size);
+        out_base64(&out, "data", text, size);
     else
-        out_bytes(&out, "data", text, text_size);
+        out_bytes(&out, "data", text, size);
     out_close(&out, '}');
     sse_close(&out);
     deliver(call, &out);
+}
+
+static void tell(struct exec_call *call, enum stream stream, const char *data, size_t size,
+                 bool end)
+{
+    const char *text;
+    size_t text_size;
+    if (call->base64) {
+        tell_text(call, stream, data, size);
+        return;
+    }
+    char *owned = text_cut(&call->cuts[stream], data, size, end, &text, &text_size);
+    tell_text(call, stream, text, text_size);
+    free(owned);
 }
 
 static void on_output(void *owner, enum stream stream, const char *data, size_t size)
@@ -95,7 +104,7 @@ const struct exec_events stream_events = {
 
 static void on_tick(struct live *live)
 {
-    struct exec_call *call = (struct exec_call *)((char *)live - offsetof(struct exec_call, live));
+    struct exec_call *call = (struct exec_call *)live;
     static const char comment[] = ": still here\n\n";
     begin(call);
     http_write(call->req, comment, sizeof comment - 1);

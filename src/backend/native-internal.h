@@ -145,6 +145,7 @@ struct native_session {
     struct native_kept *kept;      /* while adopting */
     size_t kept_count;
     unsigned adopting_lanes;
+    bool doomed;     /* it had to be ended with a command: what follows waits until that is told */
     bool oom; /* the kernel killed for memory, init too */
     backend_done destroyed;
     void *destroyed_data;
@@ -181,6 +182,7 @@ void native_lane_answered(struct native_session *session, const struct init_lane
 /* A lane to run in: idle; or closed, and so to be opened; NULL: none is left. */
 struct native_lane *native_lane_find(struct native_session *session, bool fresh);
 bool native_lane_is_empty(const struct native_lane *lane);
+unsigned native_lanes_idle(const struct native_session *session);
 /* The counters a command starts from. */
 void native_lane_measure(struct native_lane *lane, struct cgroup_usage *ret);
 void native_lane_kill(struct native_lane *lane);
@@ -217,6 +219,8 @@ struct native_process {
     struct cgroup_usage after;
     bool killed;
     bool timed_out;
+    bool has_exited; /* its first process is over, `exited` is how; its tree is being killed */
+    struct lane_exited exited;
     bool unexplained;   /* ended, and nobody said how */
     unsigned questions; /* about disks, unanswered */
     bool full;

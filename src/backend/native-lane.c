@@ -34,6 +34,14 @@ bool native_lane_is_empty(const struct native_lane *lane)
     return cgroup_usage_read(&lane->group, &usage) == 0 && usage.processes <= 1;
 }
 
+unsigned native_lanes_idle(const struct native_session *session)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < LANE_MAX; i++)
+        count += session->lanes[i] && session->lanes[i]->state == NATIVE_LANE_IDLE;
+    return count;
+}
+
 /* Nothing has run in it since its last command, so nothing was counted but, on v1, the CPU time of the
    whole session. */
 void native_lane_measure(struct native_lane *lane, struct cgroup_usage *ret)
@@ -261,6 +269,10 @@ void native_lane_kill(struct native_lane *lane)
     const struct spawner_request request = {.type = by_lane ? SPAWNER_KILL : SPAWNER_DESTROY,
                                             .session = session->number,
                                             .lane = (int32_t)lane->index};
+    if (!by_lane) {
+        session->doomed = true;
+        uv_poll_stop(&lane->poll);
+    }
     native_session_hold(session);
     native_call(native_of(session), &request, sizeof request, on_killed, session);
 }

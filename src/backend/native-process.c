@@ -19,6 +19,9 @@
 /* Between the kernel's word (v1) that memory has run out and the kill that follows it. */
 #define MEMORY_KILL_NS 100000000u
 #define MEMORY_LOOK_MS 5
+/* A burst of commands at once must not leave its launchers behind for good: each costs six descriptors
+   and a process of the session's. */
+#define IDLE_LANES_MAX 4
 
 static uint64_t now_ns(void)
 {
@@ -89,6 +92,10 @@ static void leave_lane(struct native_process *process, bool usable)
     }
     /* The launcher is one. */
     bool empty = lane->group.version == CGROUP_NONE || process->after.processes <= 1;
+    if (empty && native_lanes_idle(lane->session) >= IDLE_LANES_MAX) {
+        native_lane_close(lane);
+        return;
+    }
     lane->state = empty ? NATIVE_LANE_IDLE : NATIVE_LANE_LINGERING;
     lane->usage = process->after;
     lane->usage_known = empty;
@@ -287,6 +294,18 @@ static void take_started(struct native_process *process, const struct lane_start
     process->events->started(process->owner, terminal, NULL);
 }
 
+/* A managed process is over with all that came of it. What it left behind is killed, its launcher too:
+   the end of whose socket then tells the rest. False: there is nothing to wait for. */
+static bool end_tree(struct native_process *process, const struct lane_exited *exited)
+{
+    if (!process->keep_id || process->killed || native_lane_is_empty(process->lane))
+        return false;
+    process->has_exited = true;
+    process->exited = *exited;
+    native_lane_kill(process->lane);
+    return true;
+}
+
 void native_process_read(struct native_process *process)
 {
     union {
@@ -309,12 +328,14 @@ void native_process_read(struct native_process *process)
             take_started(process, &message.started, count == 1 ? fd : -1);
         } else if (n == sizeof message.exited && message.type == LANE_EXITED &&
                    process->state == NATIVE_RUNNING) {
+            if (end_tree(process, &message.exited))
+                continue;
             finish(process, &message.exited);
             break;
         } else {
             if (n > 0 && count == 1)
                 fd_clear(&fd);
-            finish(process, NULL);
+            finish(process, process->has_exited ? &process->exited : NULL);
             break;
         }
     }
@@ -480,6 +501,10 @@ void native_process_lost(struct native_process *process, const struct error *why
             ? fd_receive(process->lane->sock, &exited, sizeof exited, NULL, NULL, MSG_DONTWAIT)
             : -1;
     bool told = n == sizeof exited && exited.type == LANE_EXITED;
+    if (process->has_exited) {
+        exited = process->exited;
+        told = true;
+    }
     bool explained = told || process->killed || session_of(process)->oom;
     take_outcome(process, told ? &exited : NULL);
     uv_timer_stop(&process->timer);

@@ -4,6 +4,7 @@
 
      error WORDS     writes them to its standard error
      flood N         writes N bytes: lines of 63 letters, one letter a line, from a to z and again
+     pour N          the same, once it is sent something
      cat             standard input to standard output, until its end
      stubborn        hangs, and takes no notice of SIGTERM
      leak WORDS      writes them and ends, but something of it keeps the pipe open
@@ -12,8 +13,8 @@
 
    and these images: "fail" cannot be made, "slow" takes its time, "stuck" is never ready by itself.
 
-   Sessions that outlive() was called for stay, with their processes, in a list of this program when the
-   backend is closed, and can be adopted by the next one. */
+   Sessions that outlive() was called for stay, with their processes, in a list of this program when
+   the backend is closed, and can be adopted by the next one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ struct null_process {
     uv_poll_t *polls[2];
     char buffer[4096];
     size_t buffered;
-    uint64_t flood, flooded;
+    uint64_t flood, flooded, pour;
     bool begun, started, over, killed, timed_out, stubborn;
     int exit_code, signal;
     const char *cause;
@@ -80,7 +81,7 @@ struct null_event {
 
 static struct null_session *survivors;
 
-/* --- events -------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static struct null_backend *backend_of(const struct null_session *session)
 {
@@ -121,7 +122,7 @@ static void unpost(struct null_session *session, const struct null_process *proc
     backend->last = at;
 }
 
-/* --- processes ------------------------------------------------------------------------------------------ */
+/* --- processes -------------------------------------------------------------------------------- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
@@ -205,8 +206,7 @@ static void more_flood(struct null_process *process)
 {
     while (process->buffered < sizeof process->buffer && process->flooded < process->flood) {
         uint64_t at = process->flooded++;
-        process->buffer[process->buffered++] =
-            at % 64 == 63 ? '\n' : (char)('a' + at / 64 % 26);
+        process->buffer[process->buffered++] = at % 64 == 63 ? '\n' : (char)('a' + at / 64 % 26);
     }
 }
 
@@ -228,6 +228,12 @@ static void pump(struct null_process *process)
                 return end(process, 0, 0, "exited");
             process->buffered = (size_t)n;
         }
+        if (process->pour > 0) {
+            process->flood = process->pour;
+            process->pour = process->buffered = 0;
+            cat = false;
+            continue;
+        }
         ssize_t n = write(out, process->buffer, process->buffered);
         if (n < 0 && errno != EAGAIN)
             return end(process, -1, 13, "signal");
@@ -238,8 +244,8 @@ static void pump(struct null_process *process)
     }
     if (process->terminal >= 0)
         return watch(process, 0, in, process->buffered ? UV_WRITABLE : UV_READABLE);
-    if (cat)
-        watch(process, 0, in, process->buffered ? 0 : UV_READABLE);
+    if (cat || process->polls[0])
+        watch(process, 0, in, cat && !process->buffered ? UV_READABLE : 0);
     watch(process, 1, out, process->buffered ? UV_WRITABLE : 0);
 }
 
@@ -255,9 +261,12 @@ static void run(struct null_process *process)
     process->stubborn = strcmp(text, "stubborn") == 0;
     if (strcmp(text, "hang") == 0 || process->stubborn)
         return;
-    if (strcmp(text, "cat") == 0 || starts_with(text, "flood ") || process->terminal >= 0) {
+    if (strcmp(text, "cat") == 0 || starts_with(text, "flood ") || starts_with(text, "pour ") ||
+        process->terminal >= 0) {
         if (starts_with(text, "flood "))
             process->flood = strtoull(text + 6, NULL, 10);
+        if (starts_with(text, "pour "))
+            process->pour = strtoull(text + 5, NULL, 10);
         for (int i = 0; i < 2; i++) {
             if (process->fds[i] >= 0)
                 fcntl(process->fds[i], F_SETFL, fcntl(process->fds[i], F_GETFL) | O_NONBLOCK);
@@ -355,8 +364,7 @@ static struct backend_process *null_start(struct backend_session *base,
     process->keep_id = command->keep_id;
     process->terminal = command->terminal ? -2 : -1;
     for (int i = 0; i < 3; i++)
-        process->fds[i] =
-            command->terminal ? -1 : fcntl(command->fds[i], F_DUPFD_CLOEXEC, 3);
+        process->fds[i] = command->terminal ? -1 : fcntl(command->fds[i], F_DUPFD_CLOEXEC, 3);
     struct null_process **at = &session->processes;
     while (*at)
         at = &(*at)->next;
@@ -411,7 +419,7 @@ static void null_kill(struct backend_process *base, bool timed_out)
     end(process, -1, 9, timed_out ? "timeout" : "signal");
 }
 
-/* --- sessions ------------------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 static void on_slow_closed(uv_handle_t *handle)
 {
@@ -565,7 +573,7 @@ static void null_usage(struct backend_session *base,
     done(data, &usage, NULL);
 }
 
-/* --- telling ----------------------------------------------------------------------------------------------- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 static void tell_ready(struct null_session *session)
 {
@@ -666,7 +674,7 @@ static void on_timer(uv_timer_t *timer)
     free(event);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------ */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static int null_file(struct backend_session *base, const struct file_request *request,
                      const char *path, const char *to, int *ret_sock, struct error *err)

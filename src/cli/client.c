@@ -81,7 +81,8 @@ static int take_known(int status, const json_t *inner, struct error *err)
         if (strcmp(classes[i].name, name) != 0)
             continue;
         code = classes[i].code;
-        if (!hint[0] && classes[i].hint)
+        /* Where a token is missing, boxd speaks to programs of HTTP. */
+        if (classes[i].hint && (!hint[0] || status == 401))
             hint = classes[i].hint;
     }
     /* One class for whatever is wrong with a request; the status tells what is merely not there. */

@@ -50,7 +50,9 @@ static int put_file(struct copy *copy, int fd, const char *name, const char *tar
         return error_errno(err, errno, "'%.200s'", name);
     if (S_ISREG(st.st_mode)) {
         off_t at = lseek(fd, 0, SEEK_CUR);
-        upload.left = at >= 0 && st.st_size > at ? (uint64_t)(st.st_size - at) : 0;
+        /* Files of procfs say that they are empty, and are not. */
+        if (at >= 0 && st.st_size > at)
+            upload.left = (uint64_t)(st.st_size - at);
         snprintf(query, sizeof query, "?mode=%04o", st.st_mode & 0777u);
     }
     cleanup_free char *where = client_file_target(copy->session, target, query);
@@ -62,7 +64,7 @@ static int put_file(struct copy *copy, int fd, const char *name, const char *tar
         .source_data = &upload,
         .source_length = upload.left,
     };
-    progress_start(&upload.progress, name, S_ISREG(st.st_mode) ? upload.left : 0);
+    progress_start(&upload.progress, name, upload.left == HTTP_CLIENT_CHUNKED ? 0 : upload.left);
     int rc = client_call(copy->client, &call, err);
     progress_end(&upload.progress);
     if (rc < 0 && upload.shrank)

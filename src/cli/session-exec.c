@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/base64.h"
 #include "cli/cli.h"
 #include "cli/run-report.h"
 #include "cli/sse.h"
+#include "core/base64.h"
 #include "core/fd.h"
 
 #define INPUT_MAX (8u * 1024 * 1024)
@@ -63,8 +63,10 @@ static int set_input(json_t *body, struct error *err)
         error_set(err, ERROR_LIMIT, "standard input is larger than %u MiB", INPUT_MAX >> 20);
         return error_hint(err, "put it into a file of the session: box cp - SESSION:/workspace/in");
     }
-    cleanup_free char *text = base64_encode(input.data, input.size);
-    json_object_set_new(body, "stdin_base64", json_string(text));
+    size_t length = base64_size(input.size);
+    cleanup_free char *text = xmalloc(length + 1);
+    base64_encode(input.data, input.size, text);
+    json_object_set_new(body, "stdin_base64", json_stringn(text, length));
     return 0;
 }
 
@@ -101,14 +103,13 @@ static int pass_on(struct streaming *streaming, int which, char *text, size_t si
     const json_t *data = json_object_get(piece, "data");
     if (!json_is_string(data))
         return error_set(err, ERROR_PROTOCOL, "output in a form that is not understood");
-    size_t length = json_string_length(data);
-    cleanup_free char *bytes = xstrndup(json_string_value(data), length);
-    ssize_t decoded = base64_decode(bytes, length);
-    if (decoded < 0)
-        return error_set(err, ERROR_PROTOCOL, "output that is not base64");
+    cleanup_free char *bytes = NULL;
+    size_t decoded;
+    if (base64_decode(json_string_value(data), json_string_length(data), &bytes, &decoded, err) < 0)
+        return error_wrap(err, "output");
     if (streaming->errnums[which] == 0)
         streaming->errnums[which] =
-            -fd_write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)decoded);
+            -fd_write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, decoded);
     return STREAM_GOES_ON;
 }
 
@@ -196,25 +197,52 @@ static int attempt(struct client *client, const struct run_options *options, con
     return follow(client, ret, err);
 }
 
+/* What was not named is as it is, in a session that is there: boxd then compares nothing but what
+   was, and does not take mounts that were not named for mounts that are to go. */
+static int complete_spec(struct client *client, const char *session, json_t *spec,
+                         struct error *err)
+{
+    static const char *const fields[] = {
+        "image",      "network",      "host_path",        "host_path_mode",
+        "mount_path", "extra_mounts", "persistent",       "cpus",
+        "memory_mb",  "pids_limit",   "read_only_rootfs", "workspace_quota_mb"};
+    cleanup_json json_t *info = NULL;
+    cleanup_free char *target = client_target("/v1/sessions/%s", session);
+    struct error why = ERROR_INIT;
+    if (client_get(client, target, &info, &why) < 0) {
+        if (why.code == ERROR_NO_SESSION)
+            return 0;
+        *err = why;
+        return -1;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+        json_t *value = json_object_get(info, fields[i]);
+        if (value && !json_is_null(value) && !json_object_get(spec, fields[i]))
+            json_object_set(spec, fields[i], value);
+    }
+    return 0;
+}
+
 /* A session that is there is taken as it is, unless the line says what it should be: then boxd
    compares. */
-static int try_both(struct client *client, const struct run_options *options, json_t *body,
-                    struct streaming *ret, struct error *err)
+static int run_command(struct client *client, const struct run_options *options, json_t *body,
+                       struct streaming *ret, struct error *err)
 {
-    json_t *spec = NULL;
+    cleanup_json json_t *spec = NULL;
     if (run_options_to_spec(options, &spec, err) < 0)
         return -1;
-    bool described = json_object_size(spec) > 0;
-    if (described)
+    if (json_object_size(spec) > 0) {
+        if (complete_spec(client, options->session, spec, err) < 0)
+            return -1;
         json_object_set(body, "spec", spec);
-    int rc = attempt(client, options, body, ret, err);
-    if (rc < 0 && err->code == ERROR_NO_SESSION && options->create && !described) {
-        *err = (struct error)ERROR_INIT;
-        json_object_set(body, "spec", spec);
-        rc = attempt(client, options, body, ret, err);
+        return attempt(client, options, body, ret, err);
     }
-    json_decref(spec);
-    return rc;
+    int rc = attempt(client, options, body, ret, err);
+    if (rc == 0 || err->code != ERROR_NO_SESSION || !options->create)
+        return rc;
+    *err = (struct error)ERROR_INIT;
+    json_object_set(body, "spec", spec);
+    return attempt(client, options, body, ret, err);
 }
 
 int session_exec(struct client *client, struct run_options *options, struct error *err)
@@ -223,7 +251,7 @@ int session_exec(struct client *client, struct run_options *options, struct erro
     cleanup_json json_t *body = NULL;
     if (make_body(options, &body, err) < 0)
         return -1;
-    if (try_both(client, options, body, &streaming, err) < 0) {
+    if (run_command(client, options, body, &streaming, err) < 0) {
         client->failure = exec_failure_status(err);
         return -1;
     }

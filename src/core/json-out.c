@@ -123,23 +123,69 @@ void out_time(struct json_out *out, const char *key, int64_t us)
     out_text(out, key, text);
 }
 
-/* Which bytes cannot stand for themselves. */
-static inline bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
-}
+/* The longest that one byte becomes: \u0000. */
+#define ESCAPED_MAX 6
+#define BLOCK_BYTES 4096
 
-static void put_escaped(struct json_out *out, unsigned char c)
+static char *put_escaped(char *to, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
     static const char short_form[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+    *to++ = '\\';
     for (const char *pair = short_form; *pair; pair += 2) {
         if ((unsigned char)*pair == c) {
-            put(out, (char[]){'\\', pair[1]}, 2);
-            return;
+            *to++ = pair[1];
+            return to;
         }
     }
-    put(out, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
+    memcpy(to, "u00", 3);
+    to[3] = hex[c >> 4];
+    to[4] = hex[c & 15];
+    return to + 5;
+}
+
+/* Eight bytes at a time: whether all of them stand for themselves, being ASCII and neither control
+   characters nor quotes nor backslashes. */
+static bool all_plain(uint64_t bytes)
+{
+    const uint64_t ones = 0x0101010101010101;
+    const uint64_t tops = 0x8080808080808080;
+    uint64_t quote = bytes ^ ones * '"';
+    uint64_t slash = bytes ^ ones * '\\';
+    return !((bytes | (bytes - ones * 0x20) | (quote - ones) | (slash - ones)) & tops);
+}
+
+/* From data[*at] to `end`, or a little further to the end of a character, into `to`, where there is
+   room for the worst of it. */
+static char *put_block(char *to, const char *data, size_t *at, size_t end, size_t size)
+{
+    size_t i = *at;
+    while (i < end) {
+        uint64_t bytes;
+        while (i + sizeof bytes <= end &&
+               (memcpy(&bytes, data + i, sizeof bytes), all_plain(bytes))) {
+            memcpy(to, &bytes, sizeof bytes);
+            to += sizeof bytes;
+            i += sizeof bytes;
+        }
+        if (i == end)
+            break;
+        unsigned char c = (unsigned char)data[i];
+        if (c < 0x20 || c == '"' || c == '\\') {
+            to = put_escaped(to, c);
+            i++;
+        } else if (c < 0x80) {
+            *to++ = (char)c;
+            i++;
+        } else {
+            int n = utf8_sequence(data + i, size - i);
+            memcpy(to, n > 0 ? data + i : "\xEF\xBF\xBD", n > 0 ? (size_t)n : 3);
+            to += n > 0 ? n : 3;
+            i += (size_t)(n > 0 ? n : -n);
+        }
+    }
+    *at = i;
+    return to;
 }
 
 void out_bytes(struct json_out *out, const char *key, const char *data, size_t size)
@@ -150,28 +196,11 @@ void out_bytes(struct json_out *out, const char *key, const char *data, size_t s
     /* The likely size in one step, so that a large text is not moved as it grows. */
     buf_reserve(&out->buf, size + 2, &room);
     for (size_t i = 0; i < size;) {
-        size_t run = i;
-        int n = 0;
-        while (run < size) {
-            unsigned char c = (unsigned char)data[run];
-            if (is_plain(c)) {
-                run++;
-            } else if (c >= 0x80 && (n = utf8_sequence(data + run, size - run)) > 0) {
-                run += (size_t)n;
-            } else {
-                break;
-            }
-        }
-        put(out, data + i, run - i);
-        i = run;
-        if (i == size)
+        size_t block = size - i < BLOCK_BYTES ? size - i : BLOCK_BYTES;
+        char *to = buf_reserve(&out->buf, block * ESCAPED_MAX, &room);
+        if (!to || room < block * ESCAPED_MAX)
             break;
-        if ((unsigned char)data[i] < 0x80) {
-            put_escaped(out, (unsigned char)data[i++]);
-        } else {
-            put(out, "\xEF\xBF\xBD", 3);
-            i += (size_t)-n;
-        }
+        out->buf.size += (size_t)(put_block(to, data, &i, i + block, size) - to);
     }
     put(out, "\"", 1);
 }

@@ -73,7 +73,9 @@ struct field {
     size_t item_fields; /* how many `items` there are */
     size_t item_size;
     size_t count_offset;
-    const char *about; /* for the description of the interface */
+    /* For the description of the interface: what it is, and what of its form no table checks. */
+    const char *about;
+    const char *pattern;
 };
 
 struct fields {

@@ -12,10 +12,10 @@
 
 #include "core/error.h"
 
-#define LOG_LEVELS(X)  \
-    X(DEBUG, "debug")  \
-    X(INFO, "info")    \
-    X(WARN, "warn")    \
+#define LOG_LEVELS(X) \
+    X(DEBUG, "debug") \
+    X(INFO, "info")   \
+    X(WARN, "warn")   \
     X(ERROR, "error")
 
 enum log_level {
@@ -50,11 +50,11 @@ static inline struct log_field log_text(const char *key, const char *text)
 void log_configure(enum log_format format, enum log_level level);
 enum log_level log_level_from_name(const char *name);
 
-#define log_event(level, event, ...)                                       \
-    log_write((level), (event), (const struct log_field[]){__VA_ARGS__},   \
+#define log_event(level, event, ...)                                     \
+    log_write((level), (event), (const struct log_field[]){__VA_ARGS__}, \
               sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
 /* With the error's code, message and hint as fields behind the given ones. */
-#define log_error(level, event, err, ...)                                            \
+#define log_error(level, event, err, ...)                                             \
     log_write_error((level), (event), (err), (const struct log_field[]){__VA_ARGS__}, \
                     sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
 

@@ -7,14 +7,21 @@
 
 #include "daemon/config-internal.h"
 
-/* In double quotes, which YAML and JSON read alike. Control characters are not let in. */
+/* In double quotes. What is beyond ASCII is spelled out: some of it YAML will not have as it is.
+   The text is UTF-8 and has no control characters; the table sees to that. */
 static void print_quoted(FILE *out, const char *text)
 {
+    const unsigned char *at = (const unsigned char *)text;
     putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            putc('\\', out);
-        putc(*text, out);
+    while (*at) {
+        int more = *at < 0x80 ? 0 : *at < 0xE0 ? 1 : *at < 0xF0 ? 2 : 3;
+        uint32_t code = more ? *at & (0x3Fu >> more) : *at;
+        for (at++; more > 0; more--)
+            code = code << 6 | (*at++ & 0x3Fu);
+        if (code >= 0x80)
+            fprintf(out, "\\U%08x", code);
+        else
+            fprintf(out, code == '"' || code == '\\' ? "\\%c" : "%c", (int)code);
     }
     putc('"', out);
 }

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "core/parse.h"
+#include "core/utf8.h"
 #include "daemon/config-internal.h"
 #include "sandbox/net.h"
 
@@ -146,12 +147,20 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
+static bool is_utf8(const char *text)
+{
+    cleanup_free char *repaired = utf8_repair(text, strlen(text), NULL);
+    return strcmp(repaired, text) == 0;
+}
+
 /* Control characters have no place in names and paths, and would make a mess of messages. */
 static int check_text(const struct config_key *key, const char *text, size_t max, struct error *err)
 {
     for (const char *at = text; *at; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             return error_set(err, ERROR_INVALID, "%s has a control character in it", key->path);
+    if (!is_utf8(text))
+        return error_set(err, ERROR_INVALID, "%s is not UTF-8", key->path);
     if (strlen(text) > max)
         return error_set(err, ERROR_INVALID, "%s is longer than %zu characters", key->path, max);
     if (key->type == CONFIG_CHOICE && !is_choice(key->choices, text))

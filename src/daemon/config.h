@@ -99,13 +99,13 @@ const char *config_type_name(enum config_type type);
 struct config_key {
     const char *path;
     enum config_type type;
+    bool reload;   /* SIGHUP changes it */
     size_t offset; /* in struct config; CONFIG_NOWHERE: accepted and checked, but LangBot's own
                       business or a later version's */
     const char *standard; /* the default, as one would write it */
     uint64_t min; /* of numbers, as one would write them (CPUs in thousandths); of texts and */
     uint64_t max; /* lists, the longest */
     const char *choices; /* "text|json" */
-    bool reload;         /* SIGHUP changes it */
     const char *help;    /* one sentence */
 };
 

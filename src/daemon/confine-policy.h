@@ -2,22 +2,20 @@
 /* The system calls of the front, as data. Read by tools/gen-seccomp.c, which makes a program of it;
    nothing else includes it.
 
-   An allow-list for what an event loop, its thread pool, malloc, stdio and files in directories of its
-   own need. What is not in it fails with EPERM, and is logged where the kernel keeps an audit log; calls
-   that only somebody in control of the process would make end it. A call that has no name yet fails with
-   ENOSYS, as on an older kernel.
+   An allow-list for what an event loop, its thread pool, malloc, stdio and files in directories of
+   its own need. What is not in it fails with EPERM, and is logged where the kernel keeps an audit
+   log; calls that only somebody in control of the process would make end it. A call that has no
+   name yet fails with ENOSYS, as on an older kernel.
 
    Left out on purpose:
 
-     socket, connect, bind, listen   every socket is there already, or comes with accept() or socketpair().
-                                     A root without capabilities could still talk to /run/docker.sock.
-     execve, fork, clone without     the spawner starts everything
-       CLONE_THREAD
-     kill, pidfd_send_signal         sessions are ended by way of the spawner and of init; only abort(),
-                                     which is tgkill() on ourselves, works
-     mmap and mprotect with          nothing is loaded any more; code that was smuggled in as data stays
-       PROT_EXEC                     data
-     chown, setuid …                 that is over */
+     socket, connect, bind    every socket is there already, or comes with accept() or socketpair();
+                              a root without capabilities could still talk to /run/docker.sock
+     execve, fork             the spawner starts everything; clone() makes threads and no more
+     kill, pidfd_send_signal  sessions are ended by way of the spawner and of init; only abort(),
+                              which is tgkill() on ourselves, works
+     PROT_EXEC                nothing is loaded any more; code smuggled in as data stays data
+     chown, setuid …          that is over */
 #pragma once
 
 #include <linux/sched.h>

@@ -10,6 +10,8 @@
 #include "daemon/confine.h"
 #include "daemon/load.h"
 
+#define CLOSE_TURNS 10 /* of the loop, for handles to be closed */
+
 static void on_recovered(void *data)
 {
     struct daemon *daemon = data;
@@ -119,20 +121,22 @@ static void tell_addresses(const struct daemon *daemon)
 static void close_all(struct daemon *daemon)
 {
     http_server_free(daemon->server);
-    if (daemon->api)
-        api_set_server(daemon->api, NULL);
+    api_set_server(daemon->api, NULL);
     /* What the server's end set in motion must be over before what it is about goes. */
     uv_run(&daemon->loop, UV_RUN_NOWAIT);
     api_free(daemon->api);
     uv_run(&daemon->loop, UV_RUN_NOWAIT);
-    if (daemon->runtime)
-        runtime_free(daemon->runtime);
+    runtime_free(daemon->runtime);
     daemon->backend->ops->close(daemon->backend);
     for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
         uv_close((uv_handle_t *)&daemon->signals[i], NULL);
-    uv_close((uv_handle_t *)&daemon->deadline, NULL);
-    while (uv_run(&daemon->loop, UV_RUN_NOWAIT) != 0 && uv_loop_close(&daemon->loop) != 0)
+    /* Nothing is left to be done but to free memory, and that is not worth waiting for. */
+    for (int i = 0; i < CLOSE_TURNS && uv_run(&daemon->loop, UV_RUN_NOWAIT) != 0; i++)
         ;
+    uv_close((uv_handle_t *)&daemon->deadline, NULL);
+    uv_run(&daemon->loop, UV_RUN_NOWAIT);
+    if (uv_loop_close(&daemon->loop) != 0)
+        log_event(LOG_DEBUG, "handles_left");
 }
 
 int daemon_run(struct daemon *daemon)

@@ -104,15 +104,14 @@ static int start(struct daemon *daemon, struct error *err)
 
 static int run(const struct options *options, struct config *config, const char *file)
 {
-    static struct daemon daemon;
+    struct daemon daemon = {.options = options, .config = config, .config_file = file};
     struct error err = ERROR_INIT;
-    daemon.options = options;
-    daemon.config = config;
-    daemon.config_file = file;
     config_to_log(config);
     if (start(&daemon, &err) < 0) {
+        if (strcmp(config->log_format, "json") != 0)
+            return complain(&err);
         log_error(LOG_ERROR, "cannot_start", &err);
-        return complain(&err);
+        return 1;
     }
     return daemon_run(&daemon);
 }

@@ -6,9 +6,9 @@
      state_dir          the front's audit log and kept output
 
    Where the front becomes another user, run_dir stays root's, and others can do no more than pass
-   through it: the spawner trusts what is in it. The other two are the front's, and the spawner never
-   looks there. run_dir's group stays root's too, because a RuntimeDirectory= whose owner or group is
-   not the service's is taken back by systemd with everything in it.
+   through it: the spawner trusts what is in it. The other two are the front's, and the spawner
+   never looks there. run_dir's group stays root's too, because a RuntimeDirectory= whose owner or
+   group is not the service's is taken back by systemd with everything in it.
 
    The lock is one of fcntl(2), not of flock(2): the spawner is forked with a copy of every
    descriptor, and for a moment outlives a front that was killed. A lock that it shared would make

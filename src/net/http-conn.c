@@ -252,6 +252,16 @@ void http_conn_settle(struct http_conn *conn)
     }
 }
 
+/* A machine that vanished says nothing: whoever works for it is to hear of that in two minutes, not
+   in the two hours that are the default. */
+static void probe_peer(int fd)
+{
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){60}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){15}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){4}, sizeof(int));
+}
+
 struct http_conn *http_conn_new(struct http_server *server, int fd, enum http_origin origin,
                                 bool refused)
 {
@@ -271,6 +281,8 @@ struct http_conn *http_conn_new(struct http_server *server, int fd, enum http_or
     conn->open_handles = 2;
     if (origin != HTTP_UNIX)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    if (origin == HTTP_NETWORK)
+        probe_peer(fd);
     return conn;
 }
 

@@ -63,6 +63,17 @@ static bool span_is(const char *data, struct http_span span, const char *word)
     return strlen(word) == span.size && strncasecmp(data + span.at, word, span.size) == 0;
 }
 
+/* Without control characters. */
+static bool text_valid(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return false;
+    }
+    return true;
+}
+
 /* "HTTP/1.1" */
 static int parse_version(struct http_head *head, const char *text, size_t size)
 {
@@ -146,7 +157,8 @@ static ssize_t parse_status_line(struct http_head *head, const char *data, uint3
             return refuse(head, 400, "the status is malformed");
         head->status = head->status * 10 + (data[i] - '0');
     }
-    if (head->status < 100 || (end > at + 12 && data[at + 12] != ' '))
+    if (head->status < 100 || (end > at + 12 && data[at + 12] != ' ') ||
+        !text_valid(data + at, end - at))
         return refuse(head, 400, "the status is malformed");
     return 0;
 }
@@ -234,11 +246,8 @@ static ssize_t parse_field(struct http_head *head, const char *data, uint32_t at
         from++;
     while (end > from && (data[end - 1] == ' ' || data[end - 1] == '\t'))
         end--;
-    for (uint32_t i = from; i < end; i++) {
-        unsigned char c = (unsigned char)data[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return refuse(head, 400, "a header field has a control character in it");
-    }
+    if (!text_valid(data + from, end - from))
+        return refuse(head, 400, "a header field has a control character in it");
     struct http_field *field = &head->fields[head->count++];
     field->name = (struct http_span){at, colon - at};
     field->value = (struct http_span){from, end - from};

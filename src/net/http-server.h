@@ -34,24 +34,24 @@ struct http_server;
 struct http_request;
 
 struct http_limits {
-    size_t head_bytes;       /* request line and headers together; over: 431 (or 414) */
-    unsigned headers;        /* how many; over: 431 */
-    unsigned connections;    /* of all listeners together; over: 503 and closed */
-    unsigned head_ms;        /* from the first byte (or the accept) to the end of the head; over: 408 */
-    unsigned idle_ms;        /* a kept-alive connection with no request */
-    unsigned body_stall_ms;  /* longest gap while a body is awaited; over: 408 */
-    unsigned body_rate;      /* bytes a second that a body must come with, on average, after the first
-                                ten seconds; below: 408 */
+    size_t head_bytes;    /* request line and headers together; over: 431 (or 414) */
+    unsigned headers;     /* how many; over: 431 */
+    unsigned connections; /* of all listeners together; over: 503 and closed */
+    unsigned head_ms; /* from the first byte (or the accept) to the end of the head; over: 408 */
+    unsigned idle_ms; /* a kept-alive connection with no request */
+    unsigned body_stall_ms; /* longest gap while a body is awaited; over: 408 */
+    unsigned body_rate; /* bytes a second that a body must come with, on average, after the first
+                           ten seconds; below: 408 */
     unsigned write_stall_ms; /* no progress while something is to be sent: closed */
     size_t unsent_bytes;     /* what http_write() may leave unsent before it says "wait" */
 };
 
 /* What a production server has; tests make them smaller. */
-#define HTTP_LIMITS_DEFAULT                                                                  \
-    {                                                                                        \
-        .head_bytes = 32 * 1024, .headers = 100, .connections = 4096, .head_ms = 10000,      \
+#define HTTP_LIMITS_DEFAULT                                                                   \
+    {                                                                                         \
+        .head_bytes = 32 * 1024, .headers = 100, .connections = 4096, .head_ms = 10000,       \
         .idle_ms = 75000, .body_stall_ms = 20000, .body_rate = 1024, .write_stall_ms = 60000, \
-        .unsent_bytes = 256 * 1024                                                           \
+        .unsent_bytes = 256 * 1024                                                            \
     }
 
 /* Where a connection came in: decided by its listener, for authentication. */
@@ -65,7 +65,8 @@ typedef void (*http_handler)(struct http_request *req, void *data);
 
 struct http_server *http_server_new(uv_loop_t *loop, const struct http_limits *limits,
                                     http_handler handler, void *data);
-/* Takes over a listening socket (bound and listening; from systemd, or by http_bind_*). */
+/* Takes over a listening socket (bound and listening; from systemd, or by http_bind_*); on failure
+   it stays the caller's. */
 int http_server_listen(struct http_server *server, int fd, struct error *err);
 /* "127.0.0.1:5410", "[::1]:0", "localhost:80": a listening socket; *ret_origin says whether it is
    loopback. */
@@ -99,8 +100,8 @@ const char *http_method(const struct http_request *req);
 const char *http_path(const struct http_request *req);
 /* Behind the "?"; "" if there is none. */
 const char *http_query(const struct http_request *req);
-/* By name, in any case; NULL if it is not there. Of several, the first: those that must not be given
-   twice (Host, Content-Length, Authorization, Origin …) were refused with 400 before. */
+/* By name, in any case; NULL if it is not there. Of several, the first: those that must not be
+   given twice (Host, Content-Length, Authorization, Origin …) were refused with 400 before. */
 const char *http_header(const struct http_request *req, const char *name);
 enum http_origin http_origin(const struct http_request *req);
 /* Length of the body; 0: none; HTTP_LENGTH_UNKNOWN: chunked. */
@@ -136,7 +137,8 @@ void http_resume(struct http_request *req);
 /* --- its answer ----------------------------------------------------------------------------------
  */
 
-/* Before http_reply() or http_begin(). Values with a line break are a bug of the caller's (assert). */
+/* Before http_reply() or http_begin(). Values with a line break are a bug of the caller's (assert).
+ */
 void http_add_header(struct http_request *req, const char *name, const char *value);
 /* The body is copied, or sent before it returns. A body that was not taken is read and dropped, or
    the connection closed after the answer if it is large. HEAD requests get no body. */

@@ -133,12 +133,6 @@ static int take_payload(struct websocket_reader *reader, const struct wslay_fram
     return 0;
 }
 
-bool websocket_close_code_valid(int code)
-{
-    return (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) ||
-           (code >= 3000 && code <= 4999);
-}
-
 static int end_close(struct websocket_reader *reader)
 {
     const uint8_t *payload = (const uint8_t *)reader->control;

@@ -111,3 +111,9 @@ bool utf8_check_feed(struct utf8_check *check, const char *data, size_t size)
     }
     return true;
 }
+
+bool websocket_close_code_valid(int code)
+{
+    return (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) ||
+           (code >= 3000 && code <= 4999);
+}

@@ -18,7 +18,7 @@ uint64_t attachments_floor(const struct process *process)
     return attachment ? attachment->told : UINT64_MAX;
 }
 
-/* --- the end of one -------------------------------------------------------------------------------------- */
+/* --- the end of one --------------------------------------------------------------------------- */
 
 /* Out of the line; the next one's turn. The memory stays until the loop has had its turn. */
 static void leave(struct attachment *attachment)
@@ -64,7 +64,7 @@ void attachments_fail(struct process *process, const struct error *err)
     }
 }
 
-/* --- output ------------------------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static bool may_be_told(const struct attachment *attachment)
 {
@@ -94,7 +94,7 @@ void attachments_tell(struct process *process)
     process_release(process);
 }
 
-/* --- the beginning of one -------------------------------------------------------------------------------------- */
+/* --- the beginning of one --------------------------------------------------------------------- */
 
 static uint64_t where_to_begin(const struct process *process, uint64_t since)
 {
@@ -157,7 +157,7 @@ struct attachment *process_attach(struct process *process, uint64_t since,
     return attachment;
 }
 
-/* --- what its owner does ------------------------------------------------------------------------------------------ */
+/* --- what its owner does ---------------------------------------------------------------------- */
 
 bool attachment_write(struct attachment *attachment, const void *data, size_t size)
 {

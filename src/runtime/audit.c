@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The audit log: a line of JSON for each session and each command, who asked for it and how it went.
-   Lines gather in memory and go to the disk from the thread pool, after a moment or when there are
-   many; a disk that hangs costs lines, which are counted, and nothing else. */
+/* The audit log: a line of JSON for each session and each command, who asked for it and how it
+   went. Lines gather in memory and go to the disk from the thread pool, after a moment or when
+   there are many; a disk that hangs costs lines, which are counted, and nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ struct audit {
     void *finished_data;
 };
 
-/* --- lines ---------------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 struct line {
     char data[AUDIT_LINE_MAX];
@@ -107,6 +107,19 @@ size_t audit_cut(const char *text, size_t characters)
     return size;
 }
 
+char *audit_join(const char *command, char *const *args)
+{
+    struct buf text = BUF_INIT(4 * AUDIT_TEXT_MAX); /* bytes of so many characters */
+    buf_append(&text, command, strlen(command));
+    for (; args && *args && text.size < text.ceiling; args++) {
+        buf_append(&text, " ", 1);
+        buf_append(&text, *args, strlen(*args));
+    }
+    char *joined = xstrndup(text.data ? text.data : "", text.size);
+    buf_release(&text);
+    return joined;
+}
+
 static void put_time(struct line *line)
 {
     int64_t now = runtime_now_us();
@@ -141,7 +154,7 @@ static void put_usage(struct line *line, const struct backend_outcome *usage)
     put_number(line, "peak_bytes", (int64_t)usage->peak_bytes);
 }
 
-/* --- the file, in any thread --------------------------------------------------------------------------------- */
+/* --- the file, in any thread ------------------------------------------------------------------ */
 
 static int open_file(struct audit *audit)
 {
@@ -181,7 +194,7 @@ static void work(uv_work_t *request)
         audit->size += audit->writing.size;
 }
 
-/* --- on the loop ------------------------------------------------------------------------------------------------ */
+/* --- on the loop ------------------------------------------------------------------------------ */
 
 static void flush(struct audit *audit);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of what runs in a session: the same that `box run` gives, and what was asked for. */
+/* The environment of what runs in a session: the same that `box run` gives, and what was asked for.
+ */
 #include <string.h>
 
 #include "runtime/internal.h"

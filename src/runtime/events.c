@@ -12,14 +12,13 @@ static const char *const event_names[RUNTIME_EVENT_MAX] = {
 };
 
 const char *const runtime_outcome_names[] = {
-    "exited", "nonzero",    "signal",         "timeout",   "oom",
-    "pids_limit", "disk_quota", "denied_syscall", "cancelled", "failed",
-    NULL,
+    "exited",     "nonzero",        "signal",    "timeout", "oom", "pids_limit",
+    "disk_quota", "denied_syscall", "cancelled", "failed",  NULL,
 };
 enum { OUTCOME_EXITED, OUTCOME_NONZERO, OUTCOME_SIGNAL, OUTCOME_CANCELLED = 8, OUTCOME_FAILED };
 
 const uint64_t runtime_bounds_us[RUNTIME_BUCKETS] = {
-    100,   250,    500,    1000,   2500,    5000,    10000,   25000,
+    100,   250,    500,    1000,   2500,    5000,    10000,    25000,
     50000, 100000, 250000, 500000, 1000000, 5000000, 30000000, 120000000,
 };
 

@@ -2,9 +2,9 @@
 /* The output of a session's recent commands, to be read by cursor.
 
    Of each stream the beginning is kept, in pieces: in memory up to a quarter of a mebibyte for a
-   session, then in a file without a name, so that nothing of it survives boxd. When all together are
-   more than the session may have, the oldest command that is over is forgotten. If the file cannot be
-   written the log ends there; the command never notices. */
+   session, then in a file without a name, so that nothing of it survives boxd. When all together
+   are more than the session may have, the oldest command that is over is forgotten. If the file
+   cannot be written the log ends there; the command never notices. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -44,7 +44,7 @@ void exec_log_init(struct exec_log *log)
     list_init(&log->entries);
 }
 
-/* --- forgetting ----------------------------------------------------------------------------------------- */
+/* --- forgetting ------------------------------------------------------------------------------- */
 
 static void drop_piece(struct exec_log *log, struct log_piece *piece)
 {
@@ -97,7 +97,7 @@ void exec_log_release(struct exec_log *log)
     fd_clear(&log->fd);
 }
 
-/* --- adding ------------------------------------------------------------------------------------------------ */
+/* --- adding ----------------------------------------------------------------------------------- */
 
 struct log_entry *exec_log_begin(struct runtime *runtime, struct exec_log *log, unsigned number)
 {
@@ -127,8 +127,7 @@ void exec_log_finish(struct log_entry *entry)
 
 static struct log_piece *add_piece(struct log_stream *stream)
 {
-    stream->pieces =
-        xreallocarray(stream->pieces, stream->count + 1, sizeof *stream->pieces);
+    stream->pieces = xreallocarray(stream->pieces, stream->count + 1, sizeof *stream->pieces);
     struct log_piece *piece = &stream->pieces[stream->count++];
     *piece = (struct log_piece){0};
     return piece;
@@ -212,7 +211,7 @@ void exec_log_add(struct runtime *runtime, struct exec_log *log, struct log_entr
     log->bytes += taken;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static ssize_t read_piece(const struct exec_log *log, const struct log_piece *piece, size_t skip,
                           void *buffer, size_t size)
@@ -233,8 +232,7 @@ static size_t read_stream(const struct exec_log *log, const struct log_stream *s
     for (size_t i = 0; i < stream->count && used < size; i++) {
         const struct log_piece *piece = &stream->pieces[i];
         if (offset < at + piece->size) {
-            ssize_t n =
-                read_piece(log, piece, (size_t)(offset - at), buffer + used, size - used);
+            ssize_t n = read_piece(log, piece, (size_t)(offset - at), buffer + used, size - used);
             if (n <= 0)
                 break;
             used += (size_t)n;

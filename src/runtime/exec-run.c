@@ -5,7 +5,7 @@
 #include "core/fd.h"
 #include "runtime/internal.h"
 
-/* --- the time-out ------------------------------------------------------------------------------------------ */
+/* --- the time-out ----------------------------------------------------------------------------- */
 
 static void on_timeout(void *owner)
 {
@@ -24,13 +24,31 @@ static void arm(struct execution *execution)
     alarm_set(execution->timeout, execution->timeout_ms);
 }
 
-/* --- the beginning ------------------------------------------------------------------------------------------ */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 void execution_tell_opened(struct execution *execution)
 {
     struct opening *opening = execution->opening;
     if (opening && opening->session && !execution->cancelled)
         opening_tell(opening);
+}
+
+/* Its output may be here before the word that it runs. */
+void execution_tell_started(struct execution *execution)
+{
+    execution_tell_opened(execution);
+    if (execution->told_started || execution->cancelled)
+        return;
+    execution->told_started = true;
+    if (execution->events.started)
+        execution->events.started(execution->owner, execution->number);
+}
+
+/* Its session is still being made, and may be why it failed: that is to be told first. */
+static bool must_wait(const struct execution *execution)
+{
+    return execution->err && execution->opening && !execution->opening->err &&
+           execution->session->state == SESSION_STARTING && !execution->cancelled;
 }
 
 static void on_started(void *owner, int terminal, const struct error *err)
@@ -40,11 +58,14 @@ static void on_started(void *owner, int terminal, const struct error *err)
     if (err) {
         execution->process = NULL;
         execution->runtime->unfinished--;
+        runtime_check_stop(execution->runtime);
+        if (execution->state == EXEC_TOLD)
+            return execution_free(execution);
         if (!execution->err)
             execution->err = error_copy(err);
         execution->state = EXEC_OVER;
-        execution_finish(execution);
-        runtime_check_stop(execution->runtime);
+        if (!must_wait(execution))
+            execution_finish(execution);
         return;
     }
     if (execution->state != EXEC_BEGUN)
@@ -53,12 +74,7 @@ static void on_started(void *owner, int terminal, const struct error *err)
     arm(execution);
     runtime_emit(execution->runtime, RUNTIME_EXEC_STARTED, execution->session->spec.name, NULL,
                  execution->number, -1, NULL);
-    execution_tell_opened(execution);
-    if (execution->cancelled || execution->state != EXEC_RUNNING)
-        return;
-    execution->told_started = true;
-    if (execution->events.started)
-        execution->events.started(execution->owner, execution->number);
+    execution_tell_started(execution);
 }
 
 static void on_ended(void *owner, const struct backend_outcome *outcome, const struct error *err)
@@ -75,6 +91,8 @@ static void on_ended(void *owner, const struct backend_outcome *outcome, const s
             execution->err = error_copy(err);
         else if (!err)
             execution->outcome = *outcome;
+        if (must_wait(execution))
+            return;
         if (execution->err || execution->cancelled || exec_pipes_drain(execution))
             execution_finish(execution);
     }
@@ -118,7 +136,7 @@ void execution_begin(struct execution *execution)
     exec_watch_later(execution);
 }
 
-/* --- the end ---------------------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static const char *audit_outcome(const struct execution *execution)
 {
@@ -127,6 +145,14 @@ static const char *audit_outcome(const struct execution *execution)
     if (execution->err)
         return error_code_name(execution->err->code);
     return execution->outcome.timed_out ? "timed_out" : "completed";
+}
+
+static char *command_text(const struct execution *execution)
+{
+    const struct strings *argv = &execution->argv;
+    if (argv->count == 3 && strcmp(argv->items[0], "sh") == 0 && argv->items[1][0] == '-')
+        return xstrdup(argv->items[2]);
+    return audit_join(argv->items[0], argv->items + 1);
 }
 
 static void account(struct execution *execution)
@@ -144,13 +170,13 @@ static void account(struct execution *execution)
                  known ? outcome_exit_code(outcome) : -1, known ? outcome->cause : NULL);
     if (known && strcmp(outcome->cause, "oom") == 0)
         runtime_emit(runtime, RUNTIME_OOM, name, NULL, execution->number, -1, "oom");
-    audit_write(runtime->audit,
-                &(struct audit_line){.what = "exec",
-                                     .actor = execution->actor,
-                                     .session = name,
-                                     .text = execution->argv.items[execution->argv.count - 1],
-                                     .outcome = audit_outcome(execution),
-                                     .usage = known ? outcome : NULL});
+    cleanup_free char *text = command_text(execution);
+    audit_write(runtime->audit, &(struct audit_line){.what = "exec",
+                                                     .actor = execution->actor,
+                                                     .session = name,
+                                                     .text = text,
+                                                     .outcome = audit_outcome(execution),
+                                                     .usage = known ? outcome : NULL});
 }
 
 void execution_free(struct execution *execution)
@@ -201,7 +227,7 @@ void execution_finish(struct execution *execution)
     list_remove(&execution->link);
     task_cancel(&execution->task);
     alarm_free(&execution->timeout);
-    exec_pipes_close(execution);
+    exec_pipes_pause(execution);
     runtime->executions--;
     if (begun) {
         exec_log_finish(execution->log);
@@ -212,6 +238,8 @@ void execution_finish(struct execution *execution)
         session_dispatch(session);
     }
     tell(execution);
+    exec_pipes_close(execution);
+    task_later(runtime, &runtime->spare_task);
     if (begun)
         session_rest(session);
     execution->session = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipes of a command.
 
-   Most commands are over in a moment and write little. Their pipes are never watched: what they wrote
-   is read when they end. Only what still runs after two milliseconds, or is listened to, is given to
-   epoll, which costs several system calls a descriptor and a wake-up each time one closes. */
+   Most commands are over in a moment and write little. Their pipes are never watched: what they
+   wrote is read when they end. Only what still runs after some milliseconds, or is listened to, is
+   given to epoll, which costs several system calls a descriptor and a wake-up each time one closes.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #define READS_AT_ONCE 4 /* then others have their turn */
 
-/* --- input -------------------------------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------------------ */
 
 static void input_close(struct execution *execution)
 {
@@ -46,7 +47,7 @@ static void on_writable(void *owner, int ready)
     input_push(owner);
 }
 
-/* --- output ------------------------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static void pipe_close(struct exec_pipe *pipe)
 {
@@ -65,7 +66,7 @@ static void take(struct execution *execution, enum stream stream, const char *da
     exec_log_add(runtime, &execution->session->log, execution->log, stream, data, size);
     if (!execution->events.output)
         return;
-    execution_tell_opened(execution);
+    execution_tell_started(execution);
     if (!execution->cancelled)
         execution->events.output(execution->owner, stream, data, size);
 }
@@ -81,7 +82,9 @@ static ssize_t read_once(struct execution *execution, enum stream stream)
     if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0) {
-        pipe_close(pipe);
+        /* Of one that is over the answer comes first, then the tidying. */
+        if (execution->state != EXEC_OVER)
+            pipe_close(pipe);
         return -1;
     }
     /* It writes faster than we read: fewer and larger reads. */
@@ -120,8 +123,8 @@ bool exec_pipes_drain(struct execution *execution)
 {
     for (int i = 0; i < STREAM_MAX; i++) {
         struct exec_pipe *pipe = &execution->pipes[i];
-        /* At most a pipe full: that holds whatever the command itself wrote. What it left running may
-           write for ever. */
+        /* At most a pipe full: that holds whatever the command itself wrote. What it left running
+           may write for ever. */
         while (pipe->fd >= 0 && pipe->drained < PIPE_SIZE_RAISED) {
             if (execution->paused)
                 return false;
@@ -138,16 +141,50 @@ bool exec_pipes_drain(struct execution *execution)
     return !execution->paused;
 }
 
-/* --- both --------------------------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------- */
 
-static int open_output(struct exec_pipe *pipe, int *ret_child, struct error *err)
+/* A pipe whose end for reading does not block; the other is to, like everybody's. */
+static int make_pipe(struct spare_pipe *pipe)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_errno(err, errno, "make a pipe for a command");
-    pipe->fd = ends[0];
-    *ret_child = ends[1];
-    fcntl(pipe->fd, F_SETFL, O_NONBLOCK);
+        return -errno;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    *pipe = (struct spare_pipe){.read = ends[0], .write = ends[1]};
+    return 0;
+}
+
+void exec_pipes_spare(struct runtime *runtime)
+{
+    while (!runtime->stopping && runtime->spare_count < SPARE_PIPES) {
+        if (make_pipe(&runtime->spare[runtime->spare_count]) < 0)
+            return;
+        runtime->spare_count++;
+    }
+}
+
+void exec_pipes_unspare(struct runtime *runtime)
+{
+    while (runtime->spare_count > 0) {
+        struct spare_pipe *pipe = &runtime->spare[--runtime->spare_count];
+        close(pipe->read);
+        close(pipe->write);
+    }
+}
+
+static int open_output(struct runtime *runtime, struct exec_pipe *pipe, int *ret_child,
+                       struct error *err)
+{
+    struct spare_pipe made = {-1, -1};
+    int result = 0;
+    if (runtime->spare_count > 0)
+        made = runtime->spare[--runtime->spare_count];
+    else
+        result = make_pipe(&made);
+    if (result < 0)
+        return error_errno(err, -result, "make a pipe for a command");
+    pipe->fd = made.read;
+    *ret_child = made.write;
     return 0;
 }
 
@@ -164,7 +201,7 @@ int exec_pipes_open(struct execution *execution, int child[3], struct error *err
         input_push(execution); /* mostly that is all of it */
     }
     for (int i = 0; i < STREAM_MAX; i++) {
-        if (open_output(&execution->pipes[i], &child[i + 1], err) < 0) {
+        if (open_output(execution->runtime, &execution->pipes[i], &child[i + 1], err) < 0) {
             for (int j = 0; j < 3; j++) {
                 if (child[j] != execution->runtime->null_fd)
                     fd_clear(&child[j]);
@@ -215,10 +252,15 @@ void exec_pipes_close(struct execution *execution)
 static void on_unwatched(void *owner)
 {
     struct runtime *runtime = owner;
-    struct list now;
-    list_take(&now, &runtime->unwatched);
-    while (!list_empty(&now))
-        exec_pipes_watch(list_entry(now.next, struct execution, unwatched));
+    uint64_t old = uv_hrtime() - LAZY_WATCH_MS * 1000000u / 2;
+    while (!list_empty(&runtime->unwatched)) {
+        struct execution *first = list_entry(runtime->unwatched.next, struct execution, unwatched);
+        if (first->began_ns > old) {
+            alarm_set(runtime->unwatched_alarm, LAZY_WATCH_MS);
+            return;
+        }
+        exec_pipes_watch(first);
+    }
 }
 
 void exec_watch_later(struct execution *execution)

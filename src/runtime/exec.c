@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands until they run: asked for, in line, given up. Of a session one runs after the other; those
-   that said `concurrent` run beside them, as long as there are lanes. */
+/* Commands until they run: asked for, in line, given up. Of a session one runs after the other;
+   those that said `concurrent` run beside them, as long as there are lanes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define EXEC_ARGS_MAX 4096
 
-/* --- made ----------------------------------------------------------------------------------------------- */
+/* --- made ------------------------------------------------------------------------------------- */
 
 /* Tells what is already known: that it failed, or, after a pause, how it ended. */
 static void on_task(struct task *task)
@@ -83,11 +83,11 @@ struct execution *execution_new(struct runtime *runtime, const struct exec_reque
     return execution;
 }
 
-/* --- in line ------------------------------------------------------------------------------------------------ */
+/* --- in line ---------------------------------------------------------------------------------- */
 
 void session_dispatch(struct session *session)
 {
-    if (!session->backend || session->state == SESSION_ENDING || session->runtime->stopping)
+    if (!session_startable(session))
         return;
     while (session->lanes < SESSION_LANES) {
         struct list *queue = &session->concurrent;
@@ -132,7 +132,7 @@ struct execution *session_exec(struct session *session, const struct exec_reques
     return execution;
 }
 
-/* --- given up -------------------------------------------------------------------------------------------------- */
+/* --- given up --------------------------------------------------------------------------------- */
 
 static bool is_waiting(const struct execution *execution)
 {
@@ -146,6 +146,13 @@ static void leave_queue(struct execution *execution)
     list_remove(&execution->link);
     execution->session->waiting--;
     session_settle(execution->session);
+}
+
+void execution_unplace(struct execution *execution)
+{
+    leave_queue(execution);
+    session_release(steal_ptr(execution->session));
+    execution->state = EXEC_OPENING;
 }
 
 /* It will be told, later; the first reason is the one that counts. */

@@ -40,7 +40,7 @@ struct file_job {
     struct error *err;
 };
 
-/* --- the end ---------------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void close_socket(struct file_job *job)
 {
@@ -117,7 +117,7 @@ static void fail_torn(struct file_job *job)
     finish(job, &err);
 }
 
-/* --- what comes ---------------------------------------------------------------------------------------------- */
+/* --- what comes ------------------------------------------------------------------------------- */
 
 /* Until `in` holds `size` bytes. The number consumed. */
 static size_t gather(struct file_job *job, const char *data, size_t size, size_t wanted)
@@ -144,10 +144,8 @@ static size_t take_reply(struct file_job *job, const char *data, size_t size)
     }
     job->state = FILE_JOB_DATA;
     job->left = reply.length;
-    struct file_info info = {.mode = reply.mode,
-                             .size = reply.size,
-                             .length = reply.length,
-                             .mtime_ns = reply.mtime_ns};
+    struct file_info info = {
+        .mode = reply.mode, .size = reply.size, .length = reply.length, .mtime_ns = reply.mtime_ns};
     job->events.opened(job->owner, &info);
     if (job->cancelled)
         return used;
@@ -249,7 +247,7 @@ static void receive(struct file_job *job)
     }
 }
 
-/* --- what goes --------------------------------------------------------------------------------------------------- */
+/* --- what goes -------------------------------------------------------------------------------- */
 
 static size_t waiting(const struct file_job *job)
 {
@@ -276,8 +274,8 @@ static void update(struct file_job *job)
     if (!job->watch)
         return;
     bool may_send = job->state == FILE_JOB_DATA || job->state == FILE_JOB_CLOSING;
-    watch_set(job->watch, (job->paused ? 0 : WATCH_READ) |
-                              (may_send && waiting(job) > 0 ? WATCH_WRITE : 0));
+    watch_set(job->watch,
+              (job->paused ? 0 : WATCH_READ) | (may_send && waiting(job) > 0 ? WATCH_WRITE : 0));
 }
 
 static void on_ready(void *owner, int ready)
@@ -346,7 +344,7 @@ void file_job_finish(struct file_job *job)
     update(job);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------ */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void begin(struct file_job *job)
 {

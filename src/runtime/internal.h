@@ -8,19 +8,21 @@
 #include "runtime/ring.h"
 #include "runtime/runtime.h"
 
-#define SESSION_KEY_SIZE    17
-#define SESSION_LANES       64   /* commands, processes and terminals of a session at once */
-#define SESSION_QUEUE_MAX   1024 /* commands that wait, of a session */
-#define ACTOR_SIZE          64
-#define READ_BUFFER_SIZE    (256u * 1024)
-#define PIPE_SIZE_DEFAULT   (64u * 1024)
-#define PIPE_SIZE_RAISED    (1024u * 1024)
-#define INPUT_BACKLOG_MAX   (16u * 1024 * 1024)
-#define PROCESS_STOP_MS     5000
-#define LAZY_WATCH_MS       2
-#define COMPLETED_RINGS_MAX 16 /* of so many completed processes all output is kept, of others the end */
+#define SESSION_KEY_SIZE  17
+#define SESSION_LANES     64   /* commands, processes and terminals of a session at once */
+#define SESSION_QUEUE_MAX 1024 /* commands that wait, of a session */
+#define ACTOR_SIZE        64
+#define READ_BUFFER_SIZE  (256u * 1024)
+#define PIPE_SIZE_DEFAULT (64u * 1024)
+#define PIPE_SIZE_RAISED  (1024u * 1024)
+#define INPUT_BACKLOG_MAX (16u * 1024 * 1024)
+#define PROCESS_STOP_MS   5000
+#define LAZY_WATCH_MS     4
+#define SPARE_PIPES       4 /* made while nobody waits, for the next two commands */
+#define COMPLETED_RINGS_MAX \
+    16 /* of so many completed processes all output is kept, of others the end */
 
-/* --- the audit log (audit.c) ---------------------------------------------------------------------- */
+/* --- the audit log (audit.c) ------------------------------------------------------------------ */
 
 struct audit;
 
@@ -28,9 +30,9 @@ struct audit_line {
     const char *what; /* "session_created", "exec", … */
     const char *actor;
     const char *session;
-    const char *process; /* NULL: none */
-    const char *text;    /* the command, or NULL */
-    const char *outcome; /* "completed", "failed" … */
+    const char *process;                 /* NULL: none */
+    const char *text;                    /* the command, or NULL */
+    const char *outcome;                 /* "completed", "failed" … */
     const struct backend_outcome *usage; /* NULL: none */
 };
 
@@ -40,22 +42,24 @@ void audit_write(struct audit *audit, const struct audit_line *line);
 void audit_finish(struct audit *audit, void (*done)(void *data), void *data);
 void audit_close(struct audit *audit); /* its handle; audit_free() the rest */
 void audit_free(struct audit *audit);
+/* A command and its arguments with spaces between, no longer than is of use here. */
+char *audit_join(const char *command, char *const *args);
 /* Bytes of `text` that make at most `characters` of UTF-8, none of them cut in two. */
 size_t audit_cut(const char *text, size_t characters);
 
-/* --- output of past commands (exec-log.c) ------------------------------------------------------------ */
+/* --- output of past commands (exec-log.c) ----------------------------------------------------- */
 
 struct log_entry;
 
 struct exec_log {
     struct list entries; /* oldest first */
     unsigned count;
-    uint64_t bytes;      /* kept, in memory and file */
+    uint64_t bytes; /* kept, in memory and file */
     uint64_t memory;
-    int fd;              /* -1: none */
+    int fd; /* -1: none */
     uint64_t file_end;
     uint64_t file_bytes; /* of it in use */
-    bool broken;         /* the file could not be written: what does not fit in memory is not kept */
+    bool broken; /* the file could not be written: what does not fit in memory is not kept */
 };
 
 void exec_log_init(struct exec_log *log);
@@ -65,7 +69,11 @@ void exec_log_add(struct runtime *runtime, struct exec_log *log, struct log_entr
 void exec_log_finish(struct log_entry *entry);
 void exec_log_release(struct exec_log *log);
 
-/* --- the runtime ----------------------------------------------------------------------------------- */
+/* --- the runtime ------------------------------------------------------------------------------ */
+
+struct spare_pipe {
+    int read, write;
+};
 
 struct table {
     struct session **buckets;
@@ -103,6 +111,10 @@ struct runtime {
     struct alarm *completed_alarm;
     struct list unwatched; /* commands whose pipes are not watched yet */
     struct alarm *unwatched_alarm;
+
+    struct spare_pipe spare[SPARE_PIPES];
+    unsigned spare_count;
+    struct task spare_task;
 
     int null_fd;
     int records_fd;
@@ -148,15 +160,15 @@ int outcome_exit_code(const struct backend_outcome *outcome); /* 128 + n for a s
 void environment_make(struct strings *env, const struct strings *over, bool terminal);
 int environment_check(const struct strings *env, struct error *err);
 
-/* --- sessions -------------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
-#define SESSION_ENDS(X)      \
-    X(NONE, "none")          \
-    X(DELETED, "deleted")    \
-    X(REAPED, "reaped")      \
-    X(REPLACED, "replaced")  \
-    X(STOPPED, "stopped")    \
-    X(FAILED, "failed")      \
+#define SESSION_ENDS(X)     \
+    X(NONE, "none")         \
+    X(DELETED, "deleted")   \
+    X(REAPED, "reaped")     \
+    X(REPLACED, "replaced") \
+    X(STOPPED, "stopped")   \
+    X(FAILED, "failed")     \
     X(LOST, "lost")
 
 enum session_end {
@@ -226,7 +238,7 @@ struct session {
     struct list concurrent; /* those that wait for a lane */
     struct list running;
     unsigned waiting;
-    unsigned lanes;          /* in use: commands, processes, terminals */
+    unsigned lanes; /* in use: commands, processes, terminals */
     bool serial_runs;
     unsigned next_number;
     struct exec_log log;
@@ -267,6 +279,8 @@ void session_busy(struct session *session);
 void session_rest(struct session *session);
 /* Whether something can be begun in it; else why not. */
 int session_usable(const struct session *session, struct error *err);
+/* Whether start() may be called: not while it is still being found out what is left of it. */
+bool session_startable(const struct session *session);
 /* Begins everything that waited for the backend. */
 void session_kick(struct session *session);
 
@@ -279,6 +293,7 @@ struct opening *opening_new(struct runtime *runtime, const struct session_spec *
 void opening_tell(struct opening *opening); /* how it went; it is no more */
 void openings_ready(struct session *session);
 void openings_fail(struct list *openings, const struct error *err);
+void openings_again(struct list *openings); /* what they waited for is not to be had */
 
 /* session-end.c */
 void session_ready(struct session *session, const struct error *err);
@@ -294,7 +309,7 @@ void deletions_tell(struct list *deletions, const struct error *err);
 /* recover.c: one of those that were read is accounted for. */
 void recover_one_done(struct runtime *runtime);
 
-/* --- records (record.c, record-read.c) ---------------------------------------------------------------- */
+/* --- records (record.c, record-read.c) -------------------------------------------------------- */
 
 /* Writes the session's record as it is now; `waiter` (may be NULL) is told later. */
 void record_save(struct session *session, struct record_waiter *waiter);
@@ -304,15 +319,15 @@ json_t *record_make(const struct session *session);
 int record_parse(struct runtime *runtime, const char *key, const char *text, size_t size,
                  struct session **ret, struct error *err);
 
-/* --- commands --------------------------------------------------------------------------------------- */
+/* --- commands --------------------------------------------------------------------------------- */
 
 enum exec_state {
     EXEC_OPENING, /* its session is being found */
     EXEC_WAITING, /* for its turn */
     EXEC_BEGUN,   /* given to the backend */
     EXEC_RUNNING,
-    EXEC_OVER,    /* it ended; its last output may wait for a listener that pauses */
-    EXEC_TOLD,    /* nothing more is to be told */
+    EXEC_OVER, /* it ended; its last output may wait for a listener that pauses */
+    EXEC_TOLD, /* nothing more is to be told */
 };
 
 struct exec_pipe {
@@ -360,6 +375,7 @@ struct execution {
 struct execution *execution_new(struct runtime *runtime, const struct exec_request *request,
                                 const struct exec_events *events, void *owner);
 void execution_place(struct execution *execution, struct session *session);
+void execution_unplace(struct execution *execution); /* out of a session that never came up */
 void execution_fail(struct execution *execution, const struct error *err);
 void session_dispatch(struct session *session);
 void session_fail_executions(struct session *session, const struct error *err);
@@ -367,6 +383,7 @@ void session_fail_executions(struct session *session, const struct error *err);
 void execution_begin(struct execution *execution);
 void execution_finish(struct execution *execution);
 void execution_tell_opened(struct execution *execution);
+void execution_tell_started(struct execution *execution);
 void execution_free(struct execution *execution);
 /* exec-stream.c */
 int exec_pipes_open(struct execution *execution, int child[3], struct error *err);
@@ -376,8 +393,10 @@ void exec_pipes_pause(struct execution *execution);
 bool exec_pipes_drain(struct execution *execution);
 void exec_pipes_close(struct execution *execution);
 void exec_watch_later(struct execution *execution);
+void exec_pipes_spare(struct runtime *runtime);
+void exec_pipes_unspare(struct runtime *runtime);
 
-/* --- managed processes -------------------------------------------------------------------------------- */
+/* --- managed processes ------------------------------------------------------------------------ */
 
 enum process_state {
     PROCESS_WAITING, /* for the session's backend */
@@ -422,7 +441,7 @@ struct process {
     struct ring ring;
     size_t drained[STREAM_MAX]; /* after its end */
     bool draining, drain_done[STREAM_MAX];
-    uint64_t delivered; /* once the ring is gone */
+    uint64_t delivered;      /* once the ring is gone */
     char *tails[STREAM_MAX]; /* instead of the ring */
     size_t tail_sizes[STREAM_MAX];
     uint64_t totals[STREAM_MAX];
@@ -479,7 +498,7 @@ const char *process_at(const struct process *process, enum stream stream, uint64
 uint64_t process_unread(const struct process *process);
 void process_drop_ring(struct process *process);
 
-/* --- attachments (attach.c) --------------------------------------------------------------------------- */
+/* --- attachments (attach.c) ------------------------------------------------------------------- */
 
 struct attachment {
     struct list link;
@@ -493,13 +512,14 @@ struct attachment {
     struct error *err; /* why it ends, if not because the process did */
 };
 
-/* The offset up to which the ring may be overwritten, or UINT64_MAX if nobody is to be waited for. */
+/* The offset up to which the ring may be overwritten, or UINT64_MAX if nobody is to be waited for.
+ */
 uint64_t attachments_floor(const struct process *process);
 void attachments_tell(struct process *process); /* new output, or the end */
 void attachments_drained(struct process *process);
 void attachments_fail(struct process *process, const struct error *err);
 
-/* --- terminals and files ---------------------------------------------------------------------------- */
+/* --- terminals and files ---------------------------------------------------------------------- */
 
 void terminal_begin(struct terminal *terminal);
 void session_kick_terminals(struct session *session);

@@ -49,5 +49,6 @@ static inline void list_take(struct list *to, struct list *from)
 
 #define list_entry(item, type, member) ((type *)(void *)((char *)(item)-offsetof(type, member)))
 #define list_each(at, head)            for (struct list *at = (head)->next; at != (head); at = at->next)
-#define list_each_safe(at, after, head)                                                     \
-    for (struct list *at = (head)->next, *after = at->next; at != (head); at = after, after = at->next)
+#define list_each_safe(at, after, head)                                   \
+    for (struct list *at = (head)->next, *after = at->next; at != (head); \
+         at = after, after = at->next)

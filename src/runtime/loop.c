@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Later: tasks, graves, alarms and watches.
 
-   Tasks run from a check handle, that is right after the callbacks of this turn of the loop. For those
-   that are queued from elsewhere (a timer, say) an idle handle keeps the loop from going to sleep
-   first. Neither costs a system call. */
+   Tasks run from a check handle, that is right after the callbacks of this turn of the loop. For
+   those that are queued from elsewhere (a timer, say) an idle handle keeps the loop from going to
+   sleep first. Neither costs a system call. */
 #include "runtime/loop.h"
 
 #include "core/mem.h"
@@ -24,7 +24,7 @@ struct watch {
     int events;
 };
 
-/* --- tasks ------------------------------------------------------------------------------------------- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static void on_idle(uv_idle_t *idle)
 {
@@ -122,7 +122,7 @@ void loop_close(struct runtime *runtime, void (*closed)(struct runtime *runtime)
     bury(runtime);
 }
 
-/* --- alarms ------------------------------------------------------------------------------------------- */
+/* --- alarms ----------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -174,7 +174,7 @@ void alarm_free(struct alarm **alarm)
     *alarm = NULL;
 }
 
-/* --- watches ------------------------------------------------------------------------------------------ */
+/* --- watches ---------------------------------------------------------------------------------- */
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
@@ -184,8 +184,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         watch->ready(watch->owner, WATCH_READ | WATCH_WRITE);
         return;
     }
-    watch->ready(watch->owner,
-                 (events & UV_READABLE ? WATCH_READ : 0) | (events & UV_WRITABLE ? WATCH_WRITE : 0));
+    watch->ready(watch->owner, (events & UV_READABLE ? WATCH_READ : 0) |
+                                   (events & UV_WRITABLE ? WATCH_WRITE : 0));
 }
 
 struct watch *watch_new(struct runtime *runtime, int fd, void (*ready)(void *owner, int events),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipes of a managed process. Its output goes into its rings as it comes, over the oldest, as long
-   as nobody is attached; who is attached and slow holds it up instead. */
+/* The pipes of a managed process. Its output goes into its rings as it comes, over the oldest, as
+   long as nobody is attached; who is attached and slow holds it up instead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define TAIL_SIZE (16u * 1024)
 
-/* --- output ---------------------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static size_t room(const struct process *process, enum stream stream)
 {
@@ -114,7 +114,7 @@ bool process_drained(const struct process *process)
     return process->drain_done[STREAM_OUTPUT] && process->drain_done[STREAM_ERROR];
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------ */
+/* --- input ------------------------------------------------------------------------------------ */
 
 void process_close_input(struct process *process)
 {
@@ -204,7 +204,7 @@ bool process_write(struct process *process, const void *data, size_t size)
     return false;
 }
 
-/* --- both --------------------------------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 int process_pipes_open(struct process *process, int child[3], struct error *err)
 {
@@ -243,7 +243,7 @@ void process_close_pipes(struct process *process)
         output_close(process, (enum stream)i);
 }
 
-/* --- what is kept ---------------------------------------------------------------------------------------------------- */
+/* --- what is kept ----------------------------------------------------------------------------- */
 
 void process_drop_ring(struct process *process)
 {
@@ -253,7 +253,8 @@ void process_drop_ring(struct process *process)
         uint64_t written = ring_written(&process->ring, i);
         uint64_t offset = written > TAIL_SIZE ? written - TAIL_SIZE : 0;
         process->tails[i] = xmalloc(TAIL_SIZE);
-        process->tail_sizes[i] = ring_read(&process->ring, i, &offset, process->tails[i], TAIL_SIZE);
+        process->tail_sizes[i] =
+            ring_read(&process->ring, i, &offset, process->tails[i], TAIL_SIZE);
         process->totals[i] = written;
     }
     process->delivered = ring_delivered(&process->ring);

@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "runtime/internal.h"
 
-/* --- requests ------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void on_told(struct task *task)
 {
@@ -99,7 +99,7 @@ void process_start_go(struct process_start *start)
     session->runtime->processes++;
     session->lanes++;
     session_busy(session);
-    if (session->backend)
+    if (session_startable(session))
         process_begin(process);
 }
 
@@ -129,7 +129,7 @@ void session_start_process(struct session *session, const struct process_spec *s
         process_start_go(start);
 }
 
-/* --- beginning ---------------------------------------------------------------------------------------------- */
+/* --- beginning -------------------------------------------------------------------------------- */
 
 static void on_started(void *owner, int terminal, const struct error *err)
 {
@@ -189,7 +189,7 @@ void process_begin(struct process *process)
         fd_clear(&child[i]);
 }
 
-/* --- taking over --------------------------------------------------------------------------------------------- */
+/* --- taking over ------------------------------------------------------------------------------ */
 
 static bool is_pipe(int fd, int access)
 {

@@ -14,7 +14,7 @@
 #define PROCESS_ID_MAX   128
 #define PROCESS_ARGS_MAX 4096
 
-/* --- specs ---------------------------------------------------------------------------------------------- */
+/* --- specs ------------------------------------------------------------------------------------ */
 
 void process_spec_init(struct process_spec *spec)
 {
@@ -80,7 +80,7 @@ int process_spec_check(const struct process_spec *spec, struct error *err)
     return environment_check(&spec->env, err);
 }
 
-/* --- made and forgotten ---------------------------------------------------------------------------------------- */
+/* --- made and forgotten ----------------------------------------------------------------------- */
 
 static void on_task(struct task *task)
 {
@@ -160,7 +160,7 @@ void session_forget_processes(struct session *session)
         process_forget(list_entry(session->processes.next, struct process, link));
 }
 
-/* --- the completed ------------------------------------------------------------------------------------------------ */
+/* --- the completed ---------------------------------------------------------------------------- */
 
 static void on_retention(void *owner)
 {
@@ -206,7 +206,7 @@ void process_complete(struct process *process)
     processes_trim(process->runtime);
 }
 
-/* --- the end ---------------------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void account(struct process *process, const struct backend_outcome *outcome)
 {
@@ -217,11 +217,12 @@ static void account(struct process *process, const struct backend_outcome *outco
                  name, process->spec.id, 0, process->exit_known ? process->exit_code : -1, cause);
     if (cause && strcmp(cause, "oom") == 0)
         runtime_emit(runtime, RUNTIME_OOM, name, process->spec.id, 0, -1, "oom");
+    cleanup_free char *text = audit_join(process->spec.command, process->spec.args.items);
     audit_write(runtime->audit, &(struct audit_line){.what = "process",
                                                      .actor = process->actor,
                                                      .session = name,
                                                      .process = process->spec.id,
-                                                     .text = process->spec.command,
+                                                     .text = text,
                                                      .outcome = process->stopping ? "stopped"
                                                                 : outcome         ? "exited"
                                                                                   : "unknown",
@@ -292,7 +293,7 @@ void process_ended(struct process *process, const struct backend_outcome *outcom
     process_release(process);
 }
 
-/* --- stopping ---------------------------------------------------------------------------------------------------- */
+/* --- stopping --------------------------------------------------------------------------------- */
 
 static void on_stop_alarm(void *owner)
 {
@@ -355,7 +356,7 @@ int process_signal(struct process *process, int number, struct error *err)
     return 0;
 }
 
-/* --- followers --------------------------------------------------------------------------------------------------- */
+/* --- followers -------------------------------------------------------------------------------- */
 
 void process_follow(struct process *process, struct process_follower *follower)
 {
@@ -386,7 +387,7 @@ void process_changed(struct process *process, bool gone)
     }
 }
 
-/* --- looking ----------------------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 struct process *session_find_process(struct session *session, const char *id)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands in a session's record, and the reading of one that may be torn, old or somebody else's. */
+/* What stands in a session's record, and the reading of one that may be torn, old or somebody
+ * else's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 
 #define RECORD_VERSION 1
 
-/* --- writing -------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static json_t *strings_json(const struct strings *list)
 {
@@ -48,14 +49,14 @@ static json_t *spec_json(const struct session_spec *spec)
 static json_t *process_json(const struct process *process)
 {
     const struct process_spec *spec = &process->spec;
-    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:b, s:I, s:I, s:b, s:i, s:s}", "id",
+    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:b, s:I, s:I, s:b, s:i, s:s, s:s}", "id",
                      spec->id, "command", spec->command, "args", strings_json(&spec->args), "env",
                      strings_json(&spec->env), "cwd", spec->cwd, "memory_mb",
                      (json_int_t)spec->memory_mb, "keep_id", (json_int_t)process->keep_id,
                      "running", process->state != PROCESS_ENDED, "started_us",
-                     (json_int_t)process->started_us, "exited_us",
-                     (json_int_t)process->exited_us, "exit_known", process->exit_known,
-                     "exit_code", process->exit_code, "cause", process->cause);
+                     (json_int_t)process->started_us, "exited_us", (json_int_t)process->exited_us,
+                     "exit_known", process->exit_known, "exit_code", process->exit_code, "cause",
+                     process->cause, "actor", process->actor);
 }
 
 json_t *record_make(const struct session *session)
@@ -67,18 +68,17 @@ json_t *record_make(const struct session *session)
         if (process->state != PROCESS_WAITING)
             json_array_append_new(processes, process_json(process));
     }
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:O?, s:o}", "version",
-                     RECORD_VERSION, "key", session->key, "state",
-                     session->backend_record ? "ready" : "starting", "backend",
-                     session->runtime->ops->name, "actor", session->actor, "created_us",
-                     (json_int_t)session->created_us, "last_used_us",
-                     (json_int_t)session->last_used_us, "next_number",
-                     (json_int_t)session->next_number, "next_keep",
-                     (json_int_t)session->next_keep, "spec", spec_json(&session->spec), "record",
-                     session->backend_record, "processes", processes);
+    return json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:O?, s:o}", "version", RECORD_VERSION,
+        "key", session->key, "state", session->backend_record ? "ready" : "starting", "backend",
+        session->runtime->ops->name, "actor", session->actor, "created_us",
+        (json_int_t)session->created_us, "last_used_us", (json_int_t)session->last_used_us,
+        "next_number", (json_int_t)session->next_number, "next_keep",
+        (json_int_t)session->next_keep, "spec", spec_json(&session->spec), "record",
+        session->backend_record, "processes", processes);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static int malformed(struct error *err, const json_error_t *where)
 {
@@ -127,13 +127,12 @@ static int read_spec(json_t *root, struct session_spec *spec, struct error *err)
     json_t *mounts;
     int network, persistent, read_only;
     json_int_t memory, pids, quota;
-    if (json_unpack_ex(root, &where, 0,
-                       "{s:s, s:s, s:b, s?:s, s:s, s:s, s:o, s:b, s:F, s:I, s:I, s:b, s:I}",
-                       "session_id", &name, "image", &image, "network", &network, "host_path",
-                       &host_path, "host_path_mode", &mode, "mount_path", &mount_path,
-                       "extra_mounts", &mounts, "persistent", &persistent, "cpus", &spec->cpus,
-                       "memory_mb", &memory, "pids_limit", &pids, "read_only_rootfs", &read_only,
-                       "workspace_quota_mb", &quota) < 0)
+    if (json_unpack_ex(
+            root, &where, 0, "{s:s, s:s, s:b, s?:s, s:s, s:s, s:o, s:b, s:F, s:I, s:I, s:b, s:I}",
+            "session_id", &name, "image", &image, "network", &network, "host_path", &host_path,
+            "host_path_mode", &mode, "mount_path", &mount_path, "extra_mounts", &mounts,
+            "persistent", &persistent, "cpus", &spec->cpus, "memory_mb", &memory, "pids_limit",
+            &pids, "read_only_rootfs", &read_only, "workspace_quota_mb", &quota) < 0)
         return malformed(err, &where);
     if (memory < 0 || pids < 0 || pids > UINT32_MAX || quota < 0)
         return error_set(err, ERROR_PROTOCOL, "malformed record: a limit out of range");
@@ -156,16 +155,16 @@ static int read_spec(json_t *root, struct session_spec *spec, struct error *err)
 static int read_process(json_t *root, struct session *session, struct error *err)
 {
     json_error_t where;
-    const char *id, *command, *cwd, *cause;
+    const char *id, *command, *cwd, *cause, *actor;
     json_t *args, *env;
     json_int_t memory, keep, started, exited;
     int running, known, code;
     if (json_unpack_ex(root, &where, 0,
-                       "{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:b, s:I, s:I, s:b, s:i, s:s}", "id",
-                       &id, "command", &command, "args", &args, "env", &env, "cwd", &cwd,
+                       "{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:b, s:I, s:I, s:b, s:i, s:s, s:s}",
+                       "id", &id, "command", &command, "args", &args, "env", &env, "cwd", &cwd,
                        "memory_mb", &memory, "keep_id", &keep, "running", &running, "started_us",
                        &started, "exited_us", &exited, "exit_known", &known, "exit_code", &code,
-                       "cause", &cause) < 0)
+                       "cause", &cause, "actor", &actor) < 0)
         return malformed(err, &where);
     if (memory < 0 || keep <= 0 || keep >= UINT32_MAX)
         return error_set(err, ERROR_PROTOCOL, "malformed record: a number out of range");
@@ -187,6 +186,7 @@ static int read_process(json_t *root, struct session *session, struct error *err
         process->adopt = running;
         process->state = PROCESS_ENDED; /* until it turns up */
         snprintf(process->cause, sizeof process->cause, "%s", cause);
+        snprintf(process->actor, sizeof process->actor, "%s", actor);
         if (session->next_keep <= process->keep_id)
             session->next_keep = process->keep_id + 1;
     }
@@ -209,8 +209,8 @@ static int read_fields(json_t *root, const char *key, struct fields *f, struct e
                        "{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "version",
                        &version, "key", &own, "state", &f->state, "backend", &f->backend, "actor",
                        &f->actor, "created_us", &f->created, "last_used_us", &f->used,
-                       "next_number", &f->number, "next_keep", &f->keep, "spec", &f->spec,
-                       "record", &f->record, "processes", &f->processes) < 0)
+                       "next_number", &f->number, "next_keep", &f->keep, "spec", &f->spec, "record",
+                       &f->record, "processes", &f->processes) < 0)
         return malformed(err, &where);
     if (version != RECORD_VERSION)
         return error_set(err, ERROR_PROTOCOL, "a record of version %d", version);
@@ -221,12 +221,24 @@ static int read_fields(json_t *root, const char *key, struct fields *f, struct e
     return 0;
 }
 
+/* Files come in any order; sessions are listed in that of their creation. */
+static void put_in_order(struct session *session)
+{
+    struct list *at = session->link.prev;
+    struct list *head = &session->runtime->sessions;
+    while (at != head && list_entry(at, struct session, link)->created_us > session->created_us)
+        at = at->prev;
+    list_remove(&session->link);
+    list_append(at->next, &session->link);
+}
+
 static int make_session(struct runtime *runtime, const char *key, const struct fields *f,
                         const struct session_spec *spec, struct session **ret, struct error *err)
 {
     struct session *session = session_new(runtime, spec, key, f->actor);
     session->created_us = f->created;
     session->last_used_us = f->used;
+    put_in_order(session);
     session->next_number = (unsigned)f->number;
     session->next_keep = (uint32_t)f->keep;
     session->adopted = true;
@@ -264,8 +276,7 @@ int record_parse(struct runtime *runtime, const char *key, const char *text, siz
         result = error_set(err, ERROR_PROTOCOL, "malformed record: state '%.20s'", f.state);
     if (result == 0 && table_find(&runtime->table, spec.name))
         result = error_set(err, ERROR_PROTOCOL, "a second record of session '%s'", spec.name);
-    if (result == 0 && strcmp(f.state, "ready") == 0 &&
-        strcmp(f.backend, runtime->ops->name) != 0)
+    if (result == 0 && strcmp(f.state, "ready") == 0 && strcmp(f.backend, runtime->ops->name) != 0)
         result = error_set(err, ERROR_PROTOCOL, "a session of backend '%.20s'", f.backend);
     if (result == 0) {
         *ret = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of a session: a file that is there before the session has anything, and goes when it has
-   nothing any more. Written beside and renamed, so that a reader sees the old or the new one whole.
+/* The record of a session: a file that is there before the session has anything, and goes when it
+   has nothing any more. Written beside and renamed, so that a reader sees the old or the new one
+   whole.
 
-   Where the directory is in memory, as it should be, this is done on the spot and fsync left out; else
-   in libuv's thread pool, one write of a session at a time. */
+   Where the directory is in memory, as it should be, this is done on the spot and fsync left out;
+   else in libuv's thread pool, one write of a session at a time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,14 +27,14 @@ struct record_job {
     struct list waiters;
 };
 
-/* --- in any thread --------------------------------------------------------------------------------------- */
+/* --- in any thread ---------------------------------------------------------------------------- */
 
 static int write_file(const struct record_job *job)
 {
     char temporary[sizeof job->name + 8];
     snprintf(temporary, sizeof temporary, "%s.tmp", job->name);
-    cleanup_close int fd = openat(job->dir, temporary,
-                                  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    cleanup_close int fd =
+        openat(job->dir, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     int result = fd_write_all(fd, job->text, job->size);
@@ -57,7 +58,7 @@ static void work(uv_work_t *request)
         job->result = -errno;
 }
 
-/* --- on the loop --------------------------------------------------------------------------------------------- */
+/* --- on the loop ------------------------------------------------------------------------------ */
 
 static void run_next(struct session *session);
 
@@ -116,7 +117,8 @@ static void start(struct session *session, char *text)
     list_take(&job->waiters, &session->record_waiters);
     session->record_writing = true;
     session->record_dirty = false;
-    if (runtime->records_volatile || uv_queue_work(runtime->loop, &job->work, work, after_work) < 0) {
+    if (runtime->records_volatile ||
+        uv_queue_work(runtime->loop, &job->work, work, after_work) < 0) {
         work(&job->work);
         finish(job);
         return;
@@ -151,11 +153,16 @@ static void run_next(struct session *session)
 
 void record_save(struct session *session, struct record_waiter *waiter)
 {
+    /* One that ends, or is broken, has its record removed next. */
+    if (session->record_gone || session->state == SESSION_ENDING ||
+        session->state == SESSION_BROKEN) {
+        if (waiter)
+            waiter->done(waiter, NULL);
+        return;
+    }
     if (waiter)
         list_append(&session->record_waiters, &waiter->link);
     session->record_dirty = true;
-    if (session->record_gone)
-        session->record_dirty = false;
     run_next(session);
 }
 

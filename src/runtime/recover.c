@@ -13,7 +13,7 @@
 
 #define RECORD_MAX (1024u * 1024)
 
-/* --- what comes back with a session --------------------------------------------------------------------- */
+/* --- what comes back with a session ----------------------------------------------------------- */
 
 static struct process *find_kept(struct session *session, uint32_t keep_id)
 {
@@ -62,7 +62,7 @@ static const struct backend_session_events adopted_events = {
     .kept = on_kept,
 };
 
-/* --- the records --------------------------------------------------------------------------------------------- */
+/* --- the records ------------------------------------------------------------------------------ */
 
 static void set_aside(struct runtime *runtime, const char *name, const struct error *err)
 {
@@ -149,7 +149,7 @@ static void read_records(struct runtime *runtime)
         recover_file(runtime, names.items[i], buffer);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------ */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 void recover_one_done(struct runtime *runtime)
 {

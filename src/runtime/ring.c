@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rings of output in a memory file.
 
-   A read(2) into the ring would lose bytes if boxd were killed between the kernel's taking them out of
-   the pipe and the store of the new count. So the kernel does both: splice(2) moves from the pipe into
-   the memory file, and before it returns it stores the file's new position at an address that lies in
-   the file's own first page. Whoever maps the file next finds a position that is ahead of the count,
-   and adds the difference: it can be told as long as less than a whole ring is moved at once. */
+   A read(2) into the ring would lose bytes if boxd were killed between the kernel's taking them out
+   of the pipe and the store of the new count. So the kernel does both: splice(2) moves from the
+   pipe into the memory file, and before it returns it stores the file's new position at an address
+   that lies in the file's own first page. Whoever maps the file next finds a position that is ahead
+   of the count, and adds the difference: it can be told as long as less than a whole ring is moved
+   at once. */
 #include "runtime/ring.h"
 
 #include <errno.h>
@@ -29,7 +30,8 @@ struct ring_header {
     uint32_t sizes[RING_STREAMS];
     _Atomic uint64_t written[RING_STREAMS];
     _Atomic uint64_t delivered;
-    /* In the file, of the next byte; stored by the kernel. Behind the last byte is as good as the first. */
+    /* In the file, of the next byte; stored by the kernel. Behind the last byte is as good as the
+     * first. */
     int64_t position[RING_STREAMS];
 };
 

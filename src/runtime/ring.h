@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of a managed process: the last bytes of its two streams, in a memory file that outlives
-   boxd (the session keeps a descriptor of it). Offsets are bytes since the process began. */
+/* The output of a managed process: the last bytes of its two streams, in a memory file that
+   outlives boxd (the session keeps a descriptor of it). Offsets are bytes since the process began.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -31,16 +32,16 @@ int ring_create(struct ring *ring, struct error *err);
 int ring_adopt(struct ring *ring, int fd, struct error *err);
 void ring_release(struct ring *ring);
 
-/* Moves at most `most` bytes from a pipe into the ring, over the oldest. As read(2): 0 at the end of the
-   stream, -errno. However the process ends meanwhile, each byte is either still in the pipe or in the
-   ring and counted. */
+/* Moves at most `most` bytes from a pipe into the ring, over the oldest. As read(2): 0 at the end
+   of the stream, -errno. However the process ends meanwhile, each byte is either still in the pipe
+   or in the ring and counted. */
 ssize_t ring_fill(struct ring *ring, int stream, int pipe, size_t most);
 
 size_t ring_size(int stream);
 uint64_t ring_written(const struct ring *ring, int stream);
 uint64_t ring_oldest(const struct ring *ring, int stream);
-/* What lies at `offset`, in one piece: its address and how many bytes follow there (up to the end, or
-   to where the ring wraps). `offset` is from oldest to written. */
+/* What lies at `offset`, in one piece: its address and how many bytes follow there (up to the end,
+   or to where the ring wraps). `offset` is from oldest to written. */
 const char *ring_at(const struct ring *ring, int stream, uint64_t offset, size_t *ret_size);
 /* Copies from *offset on, which is moved up to what is still kept; returns how many. */
 size_t ring_read(const struct ring *ring, int stream, uint64_t *offset, void *buffer, size_t size);
@@ -48,8 +49,8 @@ size_t ring_read(const struct ring *ring, int stream, uint64_t *offset, void *bu
 /* How far stdout has been told to somebody. */
 uint64_t ring_delivered(const struct ring *ring);
 void ring_set_delivered(struct ring *ring, uint64_t offset);
-/* Where somebody who wants what nobody had begins: there, or, if that is overwritten, at the first line
-   that is whole. */
+/* Where somebody who wants what nobody had begins: there, or, if that is overwritten, at the first
+   line that is whole. */
 uint64_t ring_unread(const struct ring *ring);
 
 /* For the tests: as if the process had died inside ring_fill(), after the bytes were moved. */

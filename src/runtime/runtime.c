@@ -80,7 +80,7 @@ void runtime_set_actor(struct runtime *runtime, const char *actor)
 
 static void on_stop_task(struct task *task);
 
-/* --- the beginning ---------------------------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 static int open_directory(const char *path, struct error *err)
 {
@@ -117,8 +117,14 @@ static int open_files(struct runtime *runtime, struct error *err)
     return 0;
 }
 
+static void on_spare(struct task *task)
+{
+    exec_pipes_spare(list_entry(task, struct runtime, spare_task));
+}
+
 static void close_files(struct runtime *runtime)
 {
+    exec_pipes_unspare(runtime);
     fd_clear(&runtime->null_fd);
     fd_clear(&runtime->records_fd);
     fd_clear(&runtime->state_fd);
@@ -148,6 +154,7 @@ int runtime_new(uv_loop_t *loop, const struct runtime_config *config, struct bac
     loop_open(runtime);
     task_init(&runtime->stop_task, on_stop_task);
     task_init(&runtime->recover_task, NULL);
+    task_init(&runtime->spare_task, on_spare);
     runtime->read_buffer = xmalloc(READ_BUFFER_SIZE);
     if (config->audit_bytes > 0) {
         runtime->audit = audit_new(runtime, err);
@@ -160,7 +167,7 @@ int runtime_new(uv_loop_t *loop, const struct runtime_config *config, struct bac
     return 0;
 }
 
-/* --- the end ----------------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void destroy(struct runtime *runtime)
 {
@@ -189,13 +196,13 @@ static void on_loop_closed(struct runtime *runtime)
         destroy(runtime);
 }
 
-/* Nothing is under way any more: the handles go, and when the last is closed, so does everything. */
+/* Nothing is under way any more: the handles go, and when the last is closed, so does everything.
+ */
 static void close_handles(void *data)
 {
     struct runtime *runtime = data;
     runtime->handles_closing = true;
-    list_each(at, &runtime->sessions)
-        session_close_handles(list_entry(at, struct session, link));
+    list_each(at, &runtime->sessions) session_close_handles(list_entry(at, struct session, link));
     if (runtime->audit)
         audit_close(runtime->audit);
     alarm_free(&runtime->completed_alarm);
@@ -206,7 +213,7 @@ static void close_handles(void *data)
 
 static bool is_quiet(const struct runtime *runtime)
 {
-    if (runtime->writing > 0 || !list_empty(&runtime->tasks))
+    if (runtime->writing > 0)
         return false;
     if (runtime->stop_late)
         return true;
@@ -224,6 +231,10 @@ static bool is_quiet(const struct runtime *runtime)
 static void on_stop_task(struct task *task)
 {
     struct runtime *runtime = list_entry(task, struct runtime, stop_task);
+    if (!list_empty(&runtime->tasks)) { /* they first: this is the last */
+        task_later(runtime, task);
+        return;
+    }
     if (runtime->stopping && !runtime->finishing && is_quiet(runtime)) {
         runtime->finishing = true;
         audit_finish(runtime->audit, close_handles, runtime);
@@ -261,9 +272,10 @@ static void stop_session(struct session *session, bool keep, const struct error 
         process_starts_fail(&process->starts, err);
         attachments_fail(process, err);
     }
-    /* What is half made or broken is of no use to a successor; what is being taken over still is. */
-    bool worth = session->state == SESSION_LIVE ||
-                 (session->state == SESSION_STARTING && session->adopted);
+    /* What is half made or broken is of no use to a successor; what is being taken over still is.
+     */
+    bool worth =
+        session->state == SESSION_LIVE || (session->state == SESSION_STARTING && session->adopted);
     if (!keep || !worth)
         session_finish(session, SESSION_END_STOPPED);
     session_settle(session);
@@ -285,9 +297,9 @@ void runtime_stop(struct runtime *runtime, bool keep, void (*done)(void *data), 
     runtime_check_stop(runtime);
 }
 
-/* After a stop everything is closed, and this only frees. Without one (a start that failed, a test that
-   plays a crash) nothing may be under way but managed processes, and the backend is closed already;
-   handles are closed first, by turns of the loop that are still to come. */
+/* After a stop everything is closed, and this only frees. Without one (a start that failed, a test
+   that plays a crash) nothing may be under way but managed processes, and the backend is closed
+   already; handles are closed first, by turns of the loop that are still to come. */
 void runtime_free(struct runtime *runtime)
 {
     if (!runtime)

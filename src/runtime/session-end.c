@@ -19,11 +19,13 @@ static void audit_session(struct session *session, const char *what, const char 
                                                               .outcome = outcome});
 }
 
-/* --- up ------------------------------------------------------------------------------------------------ */
+/* --- up --------------------------------------------------------------------------------------- */
 
 static void live(struct session *session)
 {
     struct runtime *runtime = session->runtime;
+    bool recovering = session->recovering;
+    session->recovering = false;
     session->state = SESSION_LIVE;
     if (session->adopted) {
         runtime->stats.sessions_adopted++;
@@ -46,10 +48,8 @@ static void live(struct session *session)
     if (session->state == SESSION_LIVE)
         session_kick(session);
     session_settle(session);
-    if (session->recovering) {
-        session->recovering = false;
+    if (recovering)
         recover_one_done(runtime);
-    }
     session_release(session);
 }
 
@@ -80,6 +80,7 @@ void session_ready(struct session *session, const struct error *err)
     session->notes = xstrdup(ops->notes(session->backend));
     session->backend_record = ops->record(session->backend);
     if (session->adopted && !session->runtime->recover_adopt) {
+        openings_again(&session->openings);
         session_finish(session, SESSION_END_DELETED);
         return;
     }
@@ -87,7 +88,7 @@ void session_ready(struct session *session, const struct error *err)
     record_save(session, &session->saved);
 }
 
-/* --- broken ---------------------------------------------------------------------------------------------- */
+/* --- broken ----------------------------------------------------------------------------------- */
 
 static void on_let_go(void *data, const struct error *err)
 {
@@ -163,7 +164,7 @@ void session_lost(struct session *session, const struct error *why)
     session_release(session);
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------ */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void end_error(const struct session *session, struct error *err)
 {
@@ -252,6 +253,9 @@ void session_gone(struct session *session)
     session_settle(session);
     table_remove(&runtime->table, session);
     list_remove(&session->link);
+    /* Who waited for one of an earlier boxd gets a new one instead. */
+    if (session->end == SESSION_END_LOST)
+        openings_again(&session->openings);
     openings_fail(&session->openings, why);
     fail_all(session, why);
     list_each_safe(at, after, &session->processes)
@@ -263,10 +267,10 @@ void session_gone(struct session *session)
     session_forget_processes(session);
     tell_end(session);
     /* One that could not be made is gone as well, which is what was asked for. */
-    deletions_tell(&session->deletions, session->end == SESSION_END_FAILED ||
-                                                session->end == SESSION_END_LOST
-                                            ? NULL
-                                            : session->fail);
+    deletions_tell(&session->deletions,
+                   session->end == SESSION_END_FAILED || session->end == SESSION_END_LOST
+                       ? NULL
+                       : session->fail);
     while (!list_empty(&session->after)) {
         struct opening *opening = list_entry(session->after.next, struct opening, link);
         list_remove(&opening->link);
@@ -280,7 +284,7 @@ void session_gone(struct session *session)
     runtime_check_stop(runtime);
 }
 
-/* --- deleting ------------------------------------------------------------------------------------------------- */
+/* --- deleting --------------------------------------------------------------------------------- */
 
 static void on_deletion(struct task *task)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a session: found and fitting, found and different, being made, being ended, or not there. */
+/* Opening a session: found and fitting, found and different, being made, being ended, or not there.
+ */
 #include <string.h>
 #include <sys/random.h>
 
 #include "core/path.h"
 #include "runtime/internal.h"
 
-/* --- does it fit? ---------------------------------------------------------------------------------------- */
+/* --- does it fit? ----------------------------------------------------------------------------- */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -75,7 +76,7 @@ static bool same_mounts(const struct session_spec *a, const struct session_spec 
     return true;
 }
 
-/* --- may it be made? --------------------------------------------------------------------------------------- */
+/* --- may it be made? -------------------------------------------------------------------------- */
 
 static int check_root(const struct runtime *runtime, const char *field, const char *path,
                       struct error *err)
@@ -123,7 +124,7 @@ static int may_create(const struct runtime *runtime, const struct session_spec *
     return 0;
 }
 
-/* --- making it ---------------------------------------------------------------------------------------------- */
+/* --- making it -------------------------------------------------------------------------------- */
 
 static void on_ready(void *owner, const struct error *err)
 {
@@ -175,7 +176,7 @@ static struct session *create(struct opening *opening, struct error *err)
     return session;
 }
 
-/* --- requests ------------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void opening_free(struct opening *opening)
 {
@@ -202,6 +203,8 @@ void opening_tell(struct opening *opening)
         done(opening->data, opening->err ? NULL : opening->session, opening->created, opening->err);
     if (execution && opening->err)
         execution_fail(execution, opening->err);
+    else if (execution && execution->state == EXEC_OVER)
+        task_later(opening->runtime, &execution->task); /* it waited for this */
     opening_free(opening);
 }
 
@@ -250,6 +253,21 @@ void openings_fail(struct list *openings, const struct error *err)
 {
     while (!list_empty(openings))
         opening_fail(list_entry(openings->next, struct opening, link), err);
+}
+
+void openings_again(struct list *openings)
+{
+    while (!list_empty(openings)) {
+        struct opening *opening = list_entry(openings->next, struct opening, link);
+        list_remove(&opening->link);
+        if (opening->placed && opening->execution)
+            execution_unplace(opening->execution);
+        opening->placed = false;
+        if (opening->session)
+            session_release(steal_ptr(opening->session));
+        opening->task.run = on_again;
+        task_later(opening->runtime, &opening->task);
+    }
 }
 
 void openings_ready(struct session *session)
@@ -356,8 +374,8 @@ static struct opening *open_checked(struct runtime *runtime, const struct sessio
 {
     struct error err = ERROR_INIT;
     struct opening *opening = opening_new(runtime, spec, done, data);
-    *ret_good = session_spec_check(&opening->spec, &err) == 0 &&
-                normalise(&opening->spec, &err) == 0;
+    *ret_good =
+        session_spec_check(&opening->spec, &err) == 0 && normalise(&opening->spec, &err) == 0;
     if (!*ret_good)
         opening_fail(opening, &err);
     return opening;

@@ -16,9 +16,10 @@ const char *session_state_name(enum session_state state)
     return (unsigned)state < SESSION_STATE_MAX ? state_names[state] : "unknown";
 }
 
-/* --- the table ---------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
-/* FNV-1a from a random start: names come from strangers, who could otherwise pick ones that collide. */
+/* FNV-1a from a random start: names come from strangers, who could otherwise pick ones that
+ * collide. */
 uint64_t table_hash(const struct table *table, const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325ull ^ table->seed;
@@ -79,7 +80,7 @@ void table_remove(struct table *table, struct session *session)
     table->count--;
 }
 
-/* --- making and letting go -------------------------------------------------------------------------------- */
+/* --- making and letting go -------------------------------------------------------------------- */
 
 static void on_free(struct task *task)
 {
@@ -118,9 +119,9 @@ struct session *session_new(struct runtime *runtime, const struct session_spec *
     session->next_number = 1;
     session->next_keep = 1;
     session->idle = alarm_new(runtime, on_idle, session);
-    struct list *lists[] = {&session->openings,   &session->after,     &session->deletions,
-                            &session->serial,     &session->concurrent, &session->running,
-                            &session->processes,  &session->terminals, &session->files,
+    struct list *lists[] = {&session->openings,      &session->after,      &session->deletions,
+                            &session->serial,        &session->concurrent, &session->running,
+                            &session->processes,     &session->terminals,  &session->files,
                             &session->record_waiters};
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         list_init(lists[i]);
@@ -151,8 +152,7 @@ void session_release(struct session *session)
 void session_close_handles(struct session *session)
 {
     alarm_free(&session->idle);
-    list_each(at, &session->processes)
-        process_close_handles(list_entry(at, struct process, link));
+    list_each(at, &session->processes) process_close_handles(list_entry(at, struct process, link));
 }
 
 void session_discard(struct session *session)
@@ -161,7 +161,7 @@ void session_discard(struct session *session)
     session_release(session);
 }
 
-/* --- idleness ---------------------------------------------------------------------------------------------- */
+/* --- idleness --------------------------------------------------------------------------------- */
 
 static bool is_idle(const struct session *session)
 {
@@ -204,7 +204,7 @@ void session_rest(struct session *session)
     session_settle(session);
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------ */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 int session_usable(const struct session *session, struct error *err)
 {
@@ -275,9 +275,14 @@ int64_t session_last_used_us(const struct session *session)
 unsigned session_running(const struct session *session)
 {
     unsigned count = session->waiting;
-    list_each(at, &session->running)
-        count++;
+    list_each(at, &session->running) count++;
     return count;
+}
+
+bool session_startable(const struct session *session)
+{
+    return session->backend && !session->recovering && session->state != SESSION_ENDING &&
+           !session->runtime->stopping;
 }
 
 void session_kick(struct session *session)
@@ -286,7 +291,7 @@ void session_kick(struct session *session)
     list_each_safe(at, after, &session->processes)
     {
         struct process *process = list_entry(at, struct process, link);
-        if (process->state == PROCESS_WAITING)
+        if (process->state == PROCESS_WAITING && session_startable(session))
             process_begin(process);
     }
     session_kick_terminals(session);
@@ -294,7 +299,7 @@ void session_kick(struct session *session)
         session_kick_files(session);
 }
 
-/* --- usage --------------------------------------------------------------------------------------------------- */
+/* --- usage ------------------------------------------------------------------------------------ */
 
 struct usage_refusal {
     struct task task;

@@ -46,14 +46,14 @@ struct terminal {
 
 static void finish(struct terminal *terminal);
 
-/* --- data ---------------------------------------------------------------------------------------------- */
+/* --- data ------------------------------------------------------------------------------------- */
 
 static void update(struct terminal *terminal)
 {
     if (!terminal->watch)
         return;
-    watch_set(terminal->watch, (terminal->paused ? 0 : WATCH_READ) |
-                                   (terminal->backlog.size > 0 ? WATCH_WRITE : 0));
+    watch_set(terminal->watch,
+              (terminal->paused ? 0 : WATCH_READ) | (terminal->backlog.size > 0 ? WATCH_WRITE : 0));
 }
 
 static void hang_up(struct terminal *terminal)
@@ -72,7 +72,8 @@ static bool read_once(struct terminal *terminal)
     } while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return false;
-    if (n <= 0) { /* EIO: nobody has it open any more; one who opens it again is told about by `ended` */
+    if (n <=
+        0) { /* EIO: nobody has it open any more; one who opens it again is told about by `ended` */
         hang_up(terminal);
         return false;
     }
@@ -129,7 +130,7 @@ static void drain(struct terminal *terminal)
     finish(terminal);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void on_task(struct task *task)
 {
@@ -236,11 +237,12 @@ static void finish(struct terminal *terminal)
     if (terminal->state != TERMINAL_TOLD) {
         bool known = !terminal->err && terminal->outcome.cause;
         terminal->state = TERMINAL_TOLD;
+        cleanup_free char *text = audit_join(terminal->argv.items[0], terminal->argv.items + 1);
         audit_write(runtime->audit,
                     &(struct audit_line){.what = "terminal",
                                          .actor = terminal->actor,
                                          .session = terminal->session->spec.name,
-                                         .text = terminal->argv.items[terminal->argv.count - 1],
+                                         .text = text,
                                          .outcome = terminal->closed ? "closed"
                                                     : known          ? "completed"
                                                                      : "failed",
@@ -257,7 +259,7 @@ static void finish(struct terminal *terminal)
         release(terminal);
 }
 
-/* --- what its owner does ---------------------------------------------------------------------------------------- */
+/* --- what its owner does ---------------------------------------------------------------------- */
 
 struct terminal *session_terminal(struct session *session, const struct terminal_request *request,
                                   const struct terminal_events *told, void *owner)
@@ -297,7 +299,7 @@ struct terminal *session_terminal(struct session *session, const struct terminal
     if (err.code != ERROR_NONE) {
         terminal->err = error_copy(&err);
         task_later(runtime, &terminal->task);
-    } else if (session->backend) {
+    } else if (session_startable(session)) {
         terminal_begin(terminal);
     }
     return terminal;
@@ -350,14 +352,14 @@ void terminal_close(struct terminal *terminal)
     finish(terminal);
 }
 
-/* --- with the session ---------------------------------------------------------------------------------------------- */
+/* --- with the session ------------------------------------------------------------------------- */
 
 void session_kick_terminals(struct session *session)
 {
     list_each_safe(at, after, &session->terminals)
     {
         struct terminal *terminal = list_entry(at, struct terminal, link);
-        if (terminal->state == TERMINAL_WAITING && !terminal->err && session->backend)
+        if (terminal->state == TERMINAL_WAITING && !terminal->err && session_startable(session))
             terminal_begin(terminal);
     }
 }

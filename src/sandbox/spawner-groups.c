@@ -49,8 +49,10 @@ int groups_take(struct spawner *spawner, struct spawned *session,
                 const struct cgroup_limits *limits, int *ret_birth_group, struct error *err)
 {
     session->limits = *limits;
-    if (spawner->ready_groups.count > 0) {
+    while (spawner->ready_groups.count > 0) {
         struct group ready = take_ready(&spawner->ready_groups, limits);
+        if (!cgroup_session_exists(spawner->cgroups, ready.name))
+            continue; /* somebody else has removed it */
         memcpy(session->group, ready.name, sizeof session->group);
         session->has_group = true;
         return same_limits(&ready.limits, limits)

@@ -92,6 +92,7 @@ static void use_up(struct client *client, size_t size)
 {
     client->size -= size;
     memmove(client->data, client->data + size, client->size);
+    client->data[client->size] = '\0';
 }
 
 static void take_body(struct client *client, size_t size)
@@ -128,8 +129,8 @@ int client_call(struct client *client, const char *method, const char *path, con
     char length[64] = "";
     size_t size = body ? strlen(body) : 0;
     if (body)
-        snprintf(length, sizeof length,
-                 "Content-Type: application/json\r\nContent-Length: %zu\r\n", size);
+        snprintf(length, sizeof length, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                 size);
     int head_size = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n",
                              method, path, length);
     struct iovec parts[] = {{head, (size_t)head_size}, {(char *)body, size}};

@@ -14,9 +14,18 @@ struct goal {
     double limit;
 };
 
-#define AT_MOST(value)   {GOAL_AT_MOST, value}
-#define AT_LEAST(value)  {GOAL_AT_LEAST, value}
-#define MORE_THAN(value) {GOAL_MORE, value}
+#define AT_MOST(value)      \
+    {                       \
+        GOAL_AT_MOST, value \
+    }
+#define AT_LEAST(value)      \
+    {                        \
+        GOAL_AT_LEAST, value \
+    }
+#define MORE_THAN(value) \
+    {                    \
+        GOAL_MORE, value \
+    }
 
 /* The goal in words, with whether it is met: "<= 1.3 met". In a buffer of its own until the
    eighth next call. */

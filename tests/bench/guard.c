@@ -58,7 +58,8 @@ static void end_children(void)
         pid_t pid = wait(NULL);
         if (pid < 0 && errno == ECHILD)
             break;
-        if (pid < 0) { /* the alarm: no longer gently, again and again, as children leave children */
+        if (pid <
+            0) { /* the alarm: no longer gently, again and again, as children leave children */
             number = SIGKILL;
             alarm(1);
         }
@@ -88,6 +89,7 @@ void guard_start(void)
     int status = 0;
     if (!mkdtemp(directory))
         bench_fail("cannot make %s", directory);
+    chmod(directory, 0711); /* boxd's front, which is not root, has its own inside */
     bench.directory = directory;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     worker = fork();

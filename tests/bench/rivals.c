@@ -10,7 +10,7 @@
 
 #include "core/mem.h"
 
-static const char *find(const char *name)
+const char *rival_find(const char *name)
 {
     static const char *const dirs[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin", "/bin", "/sbin"};
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
@@ -77,7 +77,7 @@ bool rival_bwrap(char **argv)
                                        "--",
                                        "true",
                                        NULL};
-    const char *program = find("bwrap");
+    const char *program = rival_find("bwrap");
     if (program)
         fill(argv, program, rest);
     return program != NULL;
@@ -96,7 +96,7 @@ bool rival_nsjail(char **argv)
                                        "--cwd", "/workspace",
                                        "--",    "/usr/bin/true",
                                        NULL};
-    const char *program = find("nsjail");
+    const char *program = rival_find("nsjail");
     if (program)
         fill(argv, program, rest);
     return program != NULL;
@@ -134,10 +134,11 @@ bool rival_runc(const char *directory, char **argv)
     static const char *const dirs[] = {"proc", "dev", "usr", "tmp", "workspace", "etc"};
     static const char *const links[][2] = {
         {"usr/bin", "bin"}, {"usr/lib", "lib"}, {"usr/lib64", "lib64"}, {"usr/sbin", "sbin"}};
-    const char *program = find("runc");
+    const char *program = rival_find("runc");
     if (!program || geteuid() != 0)
         return false;
     cleanup_free char *root = xasprintf("%s/rootfs", directory);
+    mkdir(directory, 0755);
     mkdir(root, 0755);
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
         cleanup_free char *path = xasprintf("%s/%s", root, dirs[i]);

@@ -90,6 +90,8 @@ class Answer:
         body = self.body if len(self.body) < 3000 else self.body[:1500] + b" [...] " + self.body[-1500:]
         return f"{self.request}\n→ {self.status} {dict(self.headers)}\n{body!r}"
 
+    __repr__ = __str__
+
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
@@ -345,7 +347,7 @@ class Boxd:
 
     def __init__(self, box, config=None, token=None, args=(), env=None, tcp=True):
         self.box = box
-        self.directory = box.directory(0o700)
+        self.directory = box.directory(0o711)  # the front may be another user than root
         self.run_dir = self.directory / "run"
         self.state_dir = self.directory / "state"
         self.socket = self.run_dir / "boxd.sock"

@@ -66,6 +66,7 @@ def die_with_parent():
 class Daemon:
     def __init__(self, name="boxd", **settings):
         self.base = Path(tempfile.mkdtemp(prefix=f"boxd-load-{name}-", dir=base_directory()))
+        self.base.chmod(0o711)  # the front may be another user
         self.run = self.base / "run"
         self.state = self.base / "state"
         self.socket = self.base / "s"
@@ -74,6 +75,8 @@ class Daemon:
         self.binary = self.base / "bin" / "boxd"
         self.wrapper = []  # put in front of boxd
         self.environment = {}
+        self.private = False  # whether it has a mount namespace of its own
+        self.keeper = None
         self.process = None
         self.front = self.spawner = self.port = None
         self.starts = 0
@@ -112,6 +115,7 @@ class Daemon:
             raise Unwell(f"boxd has the children {children}, not just a spawner")
         self.spawner = children[0]
         self.starts += 1
+        host.keeper(self)
         return self
 
     def _first_line(self):
@@ -216,10 +220,18 @@ class Daemon:
                  "malloc()", "SIGSEGV", "UndefinedBehavior")
         return [line for line in text.splitlines() if any(mark in line for mark in marks)]
 
+    def inside(self, path):
+        """A path as the daemon has it."""
+        return Path(f"/proc/{self.spawner}/root{path}") if self.private else Path(path)
+
+    def record_files(self):
+        directory = self.inside(self.run / "sessions")
+        return sorted(os.listdir(directory)) if directory.exists() else []
+
     def records(self):
         """{key: record} as they are on disk; a file that cannot be read is None."""
         found = {}
-        for path in (self.run / "sessions").glob("*.json"):
+        for path in self.inside(self.run / "sessions").glob("*.json"):
             try:
                 found[path.stem] = json.loads(path.read_text())
             except FileNotFoundError:
@@ -229,6 +241,6 @@ class Daemon:
         return found
 
     def sockets(self):
-        directory = self.run / "inits"
+        directory = self.inside(self.run / "inits")
         return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
 

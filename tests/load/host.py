@@ -23,12 +23,13 @@ def exists(pid):
 
 
 def keeper(daemon):
-    """How the names of its groups begin."""
+    """How the names of its groups begin: by the identity of the directory that its sessions listen in."""
     try:
-        st = os.stat(daemon.run / "inits")
+        st = os.stat(daemon.inside(daemon.run / "inits"))
+        daemon.keeper = f"kept.{st.st_dev & 0xffffffff:x}{st.st_ino & 0xffffffff:08x}."
     except FileNotFoundError:
-        return None
-    return f"kept.{st.st_dev & 0xffffffff:x}{st.st_ino & 0xffffffff:08x}."
+        pass
+    return daemon.keeper
 
 
 # --- control groups ---
@@ -159,7 +160,7 @@ class Picture:
         self.groups = groups(daemon)
         self.processes = own_processes(daemon)
         self.sockets = set(daemon.sockets())
-        self.records = set(os.listdir(daemon.run / "sessions"))
+        self.records = set(daemon.record_files())
         self.state = {name for name in tree(daemon.state) if not name.startswith("audit")}
         self.loops = loop_devices()
 
@@ -229,7 +230,7 @@ def left_after_stop(daemon):
     def look():
         found = []
         for kind, things in (("processes", own_processes(daemon)), ("groups", groups(daemon)),
-                             ("sockets", daemon.sockets()), ("records", os.listdir(daemon.run / "sessions"))):
+                             ("sockets", daemon.sockets()), ("records", daemon.record_files())):
             if things:
                 found.append(f"{kind} after the end: {things if len(things) < 10 else str(things)[:600]}")
         return found

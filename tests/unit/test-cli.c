@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "cli/base64.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/copy.h"
@@ -614,33 +613,6 @@ static void test_daemon_result(void **state)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void test_base64(void **state)
-{
-    static const struct {
-        const char *plain;
-        const char *coded;
-    } cases[] = {{"", ""},
-                 {"f", "Zg=="},
-                 {"fo", "Zm8="},
-                 {"foo", "Zm9v"},
-                 {"foob", "Zm9vYg=="},
-                 {"\xff\xfe\xfd", "//79"},
-                 {"foobar", "Zm9vYmFy"}};
-    static const char *const bad[] = {"Z", "Zg=", "Zg", "Z===", "====", "Zg==Zg==", "Zm9*", "Zm=v"};
-    (void)state;
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        size_t size = strlen(cases[i].plain);
-        cleanup_free char *text = base64_encode(cases[i].plain, size);
-        assert_string_equal(text, cases[i].coded);
-        assert_int_equal(base64_decode(text, strlen(text)), size);
-        assert_memory_equal(text, cases[i].plain, size);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-        cleanup_free char *text = xstrdup(bad[i]);
-        assert_int_equal(base64_decode(text, strlen(text)), -1);
-    }
-}
-
 static int gather_event(void *data, const char *name, char *text, size_t size, struct error *err)
 {
     char *all = data;
@@ -874,7 +846,6 @@ int main(void)
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_daemon_errors),
         cmocka_unit_test(test_daemon_result),
-        cmocka_unit_test(test_base64),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_event_too_long),
         cmocka_unit_test(test_copy_words),

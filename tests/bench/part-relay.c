@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line to a process and back: `cat` in a session behind the relay, and a bare `cat` on two pipes,
+   in turns. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "core/fd.h"
+#include "parts.h"
+#include "rows.h"
+#include "sessions.h"
+
+/* As large as a call of a tool usually is. */
+static const char line[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"read\","
+    "\"arguments\":{\"path\":\"/workspace/src/main.c\",\"offset\":0,\"limit\":200}}}\n";
+#define LINE_SIZE (sizeof line - 1)
+
+static struct daemon boxd;
+static struct client relay;
+static int to_cat[2], from_cat[2];
+
+static void by_relay(void)
+{
+    client_send_text(&relay, line, LINE_SIZE - 1);
+    client_read_text(&relay);
+    if (relay.body_size != LINE_SIZE - 1 || memcmp(relay.body, line, LINE_SIZE - 1) != 0)
+        bench_fail("the relay gave back something else: %.200s", relay.body);
+}
+
+static void by_pipe(void)
+{
+    char back[LINE_SIZE];
+    size_t size = 0;
+    if (write(to_cat[1], line, LINE_SIZE) != (ssize_t)LINE_SIZE)
+        bench_fail("write: %s", strerror(errno));
+    while (size < LINE_SIZE) {
+        ssize_t got = read(from_cat[0], back + size, LINE_SIZE - size);
+        if (got <= 0)
+            bench_fail("read: %s", strerror(errno));
+        size += (size_t)got;
+    }
+}
+
+static pid_t start_cat(void)
+{
+    static char *const cat[] = {(char *)"/bin/cat", NULL};
+    if (pipe2(to_cat, O_CLOEXEC) < 0 || pipe2(from_cat, O_CLOEXEC) < 0)
+        bench_fail("pipe: %s", strerror(errno));
+    pid_t pid = spawn_with(cat, to_cat[0], from_cat[1], null_fd);
+    close(to_cat[0]);
+    close(from_cat[1]);
+    return pid;
+}
+
+static void start_relay(void)
+{
+    struct client client;
+    daemon_start(&boxd);
+    client_open(&client, &boxd, true);
+    session_create(&client, 0);
+    client_expect(&client, 201, "POST", "/v1/sessions/bench-0/processes",
+                  "{\"command\":\"cat\",\"args\":[]}");
+    client_close(&client);
+    client_open(&relay, &boxd, true);
+    client_upgrade(&relay, "/v1/sessions/bench-0/managed-process/ws");
+}
+
+void part_relay(void)
+{
+    static struct row rows[] = {
+        {"cat on two pipes", by_pipe, 1},
+        {"cat behind the relay", by_relay, 1,
+         .ratios = {{.against = 1, AT_MOST(2), "a relayed round trip, against bare pipes"}}},
+    };
+    if (!bench.boxd)
+        return;
+    pid_t cat = start_cat();
+    start_relay();
+    rows_measure(rows, 2, bench.rounds * 5);
+    close(to_cat[1]);
+    close(from_cat[0]);
+    wait_for(cat);
+    client_close(&relay);
+    daemon_stop(&boxd);
+    rows_print("a line there and back, milliseconds", rows, 2);
+}
