@@ -53,7 +53,7 @@ struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_c
     uv_unref((uv_handle_t *)&api->heartbeat);
     api->heartbeat.data = api;
     lag_start(api);
-    api->open_handles = 3;
+    api->open_handles = 2;
     api->fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     api->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     return api;
@@ -131,5 +131,4 @@ void api_free(struct api *api)
     free(api->openapi);
     uv_close((uv_handle_t *)&api->heartbeat, on_handle_closed);
     uv_close((uv_handle_t *)&api->lag.prepare, on_handle_closed);
-    uv_close((uv_handle_t *)&api->lag.check, on_handle_closed);
 }

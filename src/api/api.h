@@ -46,7 +46,8 @@ struct api_config {
 void api_config_init(struct api_config *config);
 void api_config_release(struct api_config *config);
 
-/* The configuration is copied. The runtime must outlive the api. */
+/* The configuration is copied. The runtime must outlive the api. The loop is told to keep account
+   of the time that it waits. */
 struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_config *config);
 /* For its statistics. NULL once it is gone. */
 void api_set_server(struct api *api, struct http_server *server);

@@ -155,7 +155,12 @@ static const struct field nested_fields[] = {
 #define PROCESS(member) .offset = offsetof(struct process_spec, member)
 
 static const struct field process_fields[] = {
-    {.name = "process_id", .kind = FIELD_TEXT, PROCESS(id), .min = 1, .max = SESSION_NAME_MAX},
+    {.name = "process_id",
+     .kind = FIELD_TEXT,
+     PROCESS(id),
+     .min = 1,
+     .max = SESSION_NAME_MAX,
+     .pattern = PLAIN},
     {.name = "command",
      .kind = FIELD_TEXT,
      PROCESS(command),

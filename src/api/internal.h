@@ -24,11 +24,10 @@ LIST_HEAD(lives, live);
 /* How long the loop was kept from looking for what is new, each time (metrics.c). */
 struct loop_lag {
     uv_prepare_t prepare;
-    uv_check_t check;
-    uint64_t woke_ns;
+    uint64_t last_ns;      /* when it last was about to wait, … */
+    uint64_t last_idle_ns; /* … and how long it had waited in all */
     uint64_t counts[LAG_BUCKETS + 1];
     uint64_t sum_ns;
-    uint64_t count;
 };
 
 struct api {

@@ -1,49 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /metrics: Prometheus' text format 0.0.4; and the measurement of the loop's lag.
 
-   The lag costs two readings of the clock an iteration and wakes nobody: after the loop has waited
-   (check) until it is about to wait again (prepare) it runs callbacks, and whatever happens
-   meanwhile waits for that long. */
+   The lag wakes nobody: each time the loop is about to wait, what has passed since it last was,
+   without the time that it did wait, is how long callbacks ran, and whatever happened meanwhile
+   waited for that. libuv keeps the time that it waits, at the price of one more epoll_wait(2) for
+   each time that it has to. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "api/internal.h"
-#include "core/clock.h"
 
 #define TEXT_CEILING (1u << 20)
 
 static const uint64_t lag_bounds_us[LAG_BUCKETS] = {50,   100,   250,   500,    1000,   2500,
                                                     5000, 10000, 25000, 100000, 250000, 1000000};
 
-static void on_check(uv_check_t *handle)
-{
-    ((struct api *)handle->data)->lag.woke_ns = clock_monotonic_ns();
-}
-
 static void on_prepare(uv_prepare_t *handle)
 {
     struct loop_lag *lag = &((struct api *)handle->data)->lag;
-    if (!lag->woke_ns)
-        return;
-    uint64_t busy = clock_monotonic_ns() - lag->woke_ns;
-    size_t i = 0;
-    while (i < LAG_BUCKETS && busy > lag_bounds_us[i] * 1000)
-        i++;
-    lag->counts[i]++;
-    lag->sum_ns += busy;
-    lag->count++;
+    uint64_t now = uv_hrtime();
+    uint64_t idle = uv_metrics_idle_time(handle->loop);
+    if (lag->last_ns) {
+        uint64_t passed = now - lag->last_ns;
+        uint64_t waited = idle - lag->last_idle_ns;
+        uint64_t busy = passed > waited ? passed - waited : 0;
+        size_t i = 0;
+        while (i < LAG_BUCKETS && busy > lag_bounds_us[i] * 1000)
+            i++;
+        lag->counts[i]++;
+        lag->sum_ns += busy;
+    }
+    lag->last_ns = now;
+    lag->last_idle_ns = idle;
 }
 
 void lag_start(struct api *api)
 {
     struct loop_lag *lag = &api->lag;
+    uv_loop_configure(api->loop, UV_METRICS_IDLE_TIME);
     uv_prepare_init(api->loop, &lag->prepare);
-    uv_check_init(api->loop, &lag->check);
-    lag->prepare.data = lag->check.data = api;
+    lag->prepare.data = api;
     uv_prepare_start(&lag->prepare, on_prepare);
-    uv_check_start(&lag->check, on_check);
     uv_unref((uv_handle_t *)&lag->prepare);
-    uv_unref((uv_handle_t *)&lag->check);
 }
 
 /* --- the text

@@ -18,7 +18,8 @@ struct backend;
 struct backend_session;
 struct backend_process;
 
-/* --- sessions ----------------------------------------------------------------------------------- */
+/* --- sessions -----------------------------------------------------------------------------------
+ */
 
 #define BACKEND_KEPT_FDS 4
 
@@ -28,32 +29,33 @@ struct backend_session_events {
     /* It ended without being asked to. Its processes have had their `ended` before. The last event;
        destroy() is still to be called. */
     void (*ended)(void *owner, const struct error *why);
-    /* Adoption only, before `ready`: a process that was kept (see keep()) and may still run, with its
-       descriptors, which are the callee's. To be answered by adopt_process(), or the process is
+    /* Adoption only, before `ready`: a process that was kept (see keep()) and may still run, with
+       its descriptors, which are the callee's. To be answered by adopt_process(), or the process is
        ended once `ready` has been called. */
     void (*kept)(void *owner, uint32_t keep_id, const int *fds, size_t count);
 };
 
-/* --- processes ---------------------------------------------------------------------------------- */
+/* --- processes ----------------------------------------------------------------------------------
+ */
 
 struct backend_command {
     char *const *argv;
     char *const *envp; /* all of it: nothing is added */
     const char *cwd;   /* absolute */
     bool make_cwd;
-    bool terminal;     /* its own; the master comes with `started` */
+    bool terminal; /* its own; the master comes with `started` */
     uint16_t rows;
     uint16_t columns;
-    int fds[3];        /* the process's ends; copies are made before start() returns. Not looked at
-                          with a terminal. */
+    int fds[3]; /* the process's ends; copies are made before start() returns. Not looked at
+                   with a terminal. */
     uint64_t memory_bytes; /* a limit of its own below the session's; 0: none */
     uint32_t keep_id;      /* not 0: a managed process, which gets a lane of its own */
 };
 
 struct backend_outcome {
     bool timed_out;
-    int exit_code; /* -1: ended by `signal`, or killed */
-    int signal;    /* 0: none */
+    int exit_code;     /* -1: ended by `signal`, or killed */
+    int signal;        /* 0: none */
     const char *cause; /* "exited", "signal", "timeout", "oom", "pids_limit", "disk_quota",
                           "denied_syscall" */
     char denied[128];  /* names of denied system calls, ", " between them; "" if none */
@@ -71,7 +73,8 @@ struct backend_process_events {
     void (*ended)(void *owner, const struct backend_outcome *outcome, const struct error *err);
 };
 
-/* --- usage --------------------------------------------------------------------------------------- */
+/* --- usage ---------------------------------------------------------------------------------------
+ */
 
 struct backend_usage {
     uint64_t cpu_us;
@@ -94,19 +97,19 @@ struct backend_ops {
     struct backend_session *(*adopt)(struct backend *backend, const struct session_spec *spec,
                                      const char *key, const json_t *record,
                                      const struct backend_session_events *events, void *owner);
-    /* Called once, after every session worth it was given to adopt(): whatever else is left of earlier
-       instances is removed. */
+    /* Called once, after every session worth it was given to adopt(): whatever else is left of
+       earlier instances is removed. */
     void (*sweep)(struct backend *backend);
     /* What adopt() needs; from the moment `ready` was told. A new reference. */
     json_t *(*record)(const struct backend_session *session);
     /* From now on the session outlives this process, for at most so many seconds without a
        successor. Until then it ends with it. */
     void (*outlive)(struct backend_session *session, uint32_t seconds);
-    /* Ends it, in whatever state it is, also while it is being made; its processes have their `ended`
-       first. `done` when nothing of it is left; the pointer is dead from the call on. */
+    /* Ends it, in whatever state it is, also while it is being made; its processes have their
+       `ended` first. `done` when nothing of it is left; the pointer is dead from the call on. */
     void (*destroy)(struct backend_session *session, backend_done done, void *data);
-    /* A note for people: what it has less than the default promise, a sentence a line; "" if nothing.
-       And its id at the backend, for people. */
+    /* A note for people: what it has less than the default promise, a sentence a line; "" if
+       nothing. And its id at the backend, for people. */
     const char *(*notes)(const struct backend_session *session);
     const char *(*id)(const struct backend_session *session);
     void (*usage)(struct backend_session *session,
@@ -120,21 +123,22 @@ struct backend_ops {
     struct backend_process *(*adopt_process)(struct backend_session *session, uint32_t keep_id,
                                              const struct backend_process_events *events,
                                              void *owner);
-    /* Hands copies of descriptors (at most BACKEND_KEPT_FDS) to the session, to be had again by whoever
-       adopts it; instead of those of an earlier call, and none lets go of them. After `started`.
-       False: the backend cannot. */
+    /* Hands copies of descriptors (at most BACKEND_KEPT_FDS) to the session, to be had again by
+       whoever adopts it; instead of those of an earlier call, and none lets go of them. After
+       `started`. False: the backend cannot. */
     bool (*keep)(struct backend_process *process, const int *fds, size_t count);
     /* To its process group. */
     void (*signal)(struct backend_process *process, int number);
-    /* Its whole tree, whatever it did; `ended` follows within moments, with `timed_out` as given. Also
-       before `started`. */
+    /* Its whole tree, whatever it did; `ended` follows within moments, with `timed_out` as given.
+       Also before `started`. */
     void (*kill)(struct backend_process *process, bool timed_out);
 
     /* Begins one conversation of core/files.h; *ret_sock is the caller's end, non-blocking. */
     int (*file)(struct backend_session *session, const struct file_request *request,
                 const char *path, const char *to, int *ret_sock, struct error *err);
 
-    /* For /v1/capabilities: what its sessions are isolated by, and what it can do. A new reference. */
+    /* For /v1/capabilities: what its sessions are isolated by, and what it can do. A new reference.
+     */
     json_t *(*describe)(struct backend *backend);
     /* NULL if sessions can be made, else why not. */
     const char *(*unavailable)(struct backend *backend);
@@ -159,7 +163,8 @@ struct backend_process {
     struct backend_session *session;
 };
 
-/* A backend that runs nothing: sessions and processes are bookkeeping. For tests of what lies above:
-   the command `sh -lc "exit 3"` ends with 3 at once, "hang" never ends by itself, "echo WORDS" writes
-   them to its standard output, "fail" cannot be started, anything else ends with 0. */
+/* A backend that runs nothing: sessions and processes are bookkeeping. For tests of what lies
+   above: the command `sh -lc "exit 3"` ends with 3 at once, "hang" never ends by itself, "echo
+   WORDS" writes them to its standard output, "fail" cannot be started, anything else ends with 0.
+ */
 struct backend *backend_null_new(uv_loop_t *loop);

@@ -111,6 +111,7 @@ enum native_session_state {
 struct native_kept {
     uint32_t id;
     uint32_t lane;
+    int32_t pid;
     int fds[INIT_KEEP_FDS_MAX];
     size_t count;
 };
@@ -145,8 +146,8 @@ struct native_session {
     struct native_kept *kept;      /* while adopting */
     size_t kept_count;
     unsigned adopting_lanes;
-    bool doomed;     /* it had to be ended with a command: what follows waits until that is told */
-    bool oom; /* the kernel killed for memory, init too */
+    bool doomed; /* it had to be ended with a command: what follows waits until that is told */
+    bool oom;    /* the kernel killed for memory, init too */
     backend_done destroyed;
     void *destroyed_data;
 };

@@ -42,8 +42,8 @@ unsigned native_lanes_idle(const struct native_session *session)
     return count;
 }
 
-/* Nothing has run in it since its last command, so nothing was counted but, on v1, the CPU time of the
-   whole session. */
+/* Nothing has run in it since its last command, so nothing was counted but, on v1, the CPU time of
+   the whole session. */
 void native_lane_measure(struct native_lane *lane, struct cgroup_usage *ret)
 {
     if (lane->group.version == CGROUP_NONE)

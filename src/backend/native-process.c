@@ -19,8 +19,8 @@
 /* Between the kernel's word (v1) that memory has run out and the kill that follows it. */
 #define MEMORY_KILL_NS 100000000u
 #define MEMORY_LOOK_MS 5
-/* A burst of commands at once must not leave its launchers behind for good: each costs six descriptors
-   and a process of the session's. */
+/* A burst of commands at once must not leave its launchers behind for good: each costs six
+   descriptors and a process of the session's. */
 #define IDLE_LANES_MAX 4
 
 static uint64_t now_ns(void)
@@ -294,8 +294,8 @@ static void take_started(struct native_process *process, const struct lane_start
     process->events->started(process->owner, terminal, NULL);
 }
 
-/* A managed process is over with all that came of it. What it left behind is killed, its launcher too:
-   the end of whose socket then tells the rest. False: there is nothing to wait for. */
+/* A managed process is over with all that came of it. What it left behind is killed, its launcher
+   too: the end of whose socket then tells the rest. False: there is nothing to wait for. */
 static bool end_tree(struct native_process *process, const struct lane_exited *exited)
 {
     if (!process->keep_id || process->killed || native_lane_is_empty(process->lane))
@@ -589,8 +589,10 @@ bool native_keep(struct backend_process *base, const int *fds, size_t count)
     int kept[INIT_KEEP_FDS_MAX];
     if (process->state != NATIVE_RUNNING || !process->keep_id || count > BACKEND_KEPT_FDS)
         return false;
-    const struct init_keep message = {
-        .type = INIT_KEEP, .id = process->keep_id, .lane = process->lane->index};
+    const struct init_keep message = {.type = INIT_KEEP,
+                                      .id = process->keep_id,
+                                      .lane = process->lane->index,
+                                      .pid = process->pid};
     kept[0] = process->lane->sock;
     memcpy(kept + 1, fds, count * sizeof *fds);
     return native_send(session_of(process), &message, sizeof message, kept, 1 + count) == 0;
@@ -629,6 +631,7 @@ struct backend_process *native_adopt_process(struct backend_session *base, uint3
     struct native_process *process = process_new(session, keep_id, events, owner);
     process->state = NATIVE_RUNNING;
     process->lane = lane;
+    process->pid = kept->pid;
     process->program = xstrdup("");
     process->cwd = xstrdup("");
     lane->process = process;

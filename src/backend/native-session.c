@@ -177,7 +177,8 @@ static void take_kept(struct native_session *session, const struct init_keep *me
         return;
     session->kept = xreallocarray(session->kept, session->kept_count + 1, sizeof *session->kept);
     struct native_kept *kept = &session->kept[session->kept_count++];
-    *kept = (struct native_kept){.id = message->id, .lane = message->lane, .count = count};
+    *kept = (struct native_kept){
+        .id = message->id, .lane = message->lane, .pid = message->pid, .count = count};
     for (size_t i = 0; i < count; i++)
         kept->fds[i] = steal_fd(&fds[i]);
 }

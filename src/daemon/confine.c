@@ -4,27 +4,30 @@
 
    Stages, in this order, each with what it may rely on and what it takes away:
 
-     start        All the rights of whoever started boxd. Options and configuration are read,
-                  directories made and given to the front's account, the lock taken.
-     spawn        The spawner is forked; it keeps those rights, and speaks to the front over one
-                  socket in a protocol of fixed messages. From here on the front needs nothing but
-                  descriptors.
-     open         Sockets are bound, the loop, runtime and interfaces made. Nothing from outside has
-                  been read yet: connections wait in the queue.
-     privileges   Supplementary groups, user and group, every capability in every set, and with
-                  no_new_privs and an empty bounding set every way to get one again. Not dumpable,
-   so that no process of the same user can attach to it or read its memory and token. files
-   Landlock: of the file system there are left the front's own directories, the configuration and
-   token (for SIGHUP), its own entry in /proc, and the readings of control groups. No TCP socket can
-   be bound or connected, no abstract socket and no process outside be reached. A kernel without
-   Landlock leaves this stage out. calls        seccomp: an allow-list of system calls
-   (confine-policy.h). Among what is missing: execve, fork, socket, connect, bind, ptrace, and
-   signals to others. serve        Only now does the loop run.
+     start       All the rights of whoever started boxd. Options and configuration are read,
+                 directories made and given to the front's account, the lock taken.
+     spawn       The spawner is forked; it keeps those rights, and speaks to the front over one
+                 socket in a protocol of fixed messages. From here on the front needs nothing but
+                 descriptors.
+     bind        Sockets are bound, the token is read.
+     privileges  Supplementary groups, user and group, every capability in every set, and with
+                 no_new_privs and an empty bounding set every way to get one again. Not dumpable,
+                 so that no process of the same user can attach to it, or read its memory.
+     open        Loop, runtime and interfaces are made, with files in directories that are the
+                 front's own: done with more rights, that would be a way to write elsewhere.
+                 Nothing from outside has been read yet: connections wait in the queue.
+     files       Landlock: of the file system there are left the front's own directories, the
+                 configuration and token (for SIGHUP), its own entry in /proc, and the readings
+                 of control groups. No TCP socket can be bound or connected, no abstract socket
+                 and no process outside be reached. A kernel without Landlock leaves this out.
+     calls       seccomp: an allow-list of system calls (confine-policy.h). Among what is
+                 missing: execve, fork, socket, connect, bind, ptrace, signals to others.
+     serve       Only now does the loop run.
 
-   Privileges come before files because changing users needs capabilities; files before calls
-   because the filter does not know Landlock's. All three count for one thread and those it starts:
-   hence the check that there is just one. The thread pool of libuv starts with the first work it
-   gets. */
+   Files come after privileges because changing users needs capabilities, and before calls because
+   the filter does not know Landlock's. All three count for one thread and those it starts: hence
+   the check that there is just one. The thread pool of libuv starts with the first work it gets.
+ */
 #include "daemon/confine.h"
 
 #include <errno.h>
@@ -40,6 +43,19 @@
 #include "core/fd.h"
 
 /* --- privileges --- */
+
+static int check_alone(struct error *err)
+{
+    char text[4096];
+    if (fd_read_file(AT_FDCWD, "/proc/self/status", text, sizeof text) < 0)
+        return error_set(err, ERROR_SYSTEM, "cannot read /proc/self/status");
+    const char *line = strstr(text, "\nThreads:");
+    int threads = 0;
+    if (!line || sscanf(line, "\nThreads: %d", &threads) != 1 || threads != 1)
+        return error_set(err, ERROR_SYSTEM, "there are %d threads where one can be confined",
+                         threads);
+    return 0;
+}
 
 /* Takes CAP_SETPCAP, so before the others go; who has it not cannot raise anything anyhow. */
 static int empty_bounding_set(struct error *err)
@@ -78,7 +94,8 @@ static int empty_capabilities(struct error *err)
 
 int confine_privileges(const struct account *account, struct error *err)
 {
-    if (empty_bounding_set(err) < 0 || become(account, err) < 0 || empty_capabilities(err) < 0)
+    if (check_alone(err) < 0 || empty_bounding_set(err) < 0 || become(account, err) < 0 ||
+        empty_capabilities(err) < 0)
         return -1;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_errno(err, errno, "cannot set no_new_privs");
@@ -87,20 +104,7 @@ int confine_privileges(const struct account *account, struct error *err)
     return 0;
 }
 
-/* --- all of it --- */
-
-static int check_alone(struct error *err)
-{
-    char text[4096];
-    if (fd_read_file(AT_FDCWD, "/proc/self/status", text, sizeof text) < 0)
-        return error_set(err, ERROR_SYSTEM, "cannot read /proc/self/status");
-    const char *line = strstr(text, "\nThreads:");
-    int threads = 0;
-    if (!line || sscanf(line, "\nThreads: %d", &threads) != 1 || threads != 1)
-        return error_set(err, ERROR_SYSTEM, "there are %d threads where one can be confined",
-                         threads);
-    return 0;
-}
+/* --- files and calls --- */
 
 /* A file is often replaced by a new one under its name, which to Landlock is another file. In a
    directory of boxd's own that is seen to; elsewhere the whole directory would be too much to give,
@@ -116,7 +120,7 @@ char *confine_readable(const char *file)
 int confine_front(const struct confinement *confinement, struct error *err)
 {
     int missing = 0;
-    if (check_alone(err) < 0 || confine_privileges(&confinement->account, err) < 0)
+    if (check_alone(err) < 0)
         return -1;
     int rc = confine_files(confinement, err);
     if (rc < 0)

@@ -80,7 +80,7 @@ int daemon_open(struct daemon *daemon, int spawner, const struct native_options 
 
 static int confine(struct daemon *daemon, struct error *err)
 {
-    struct confinement confinement = {.account = daemon->account};
+    struct confinement confinement = {0};
     strings_add(&confinement.writable, daemon->config->run_dir);
     strings_add(&confinement.writable, daemon->config->state_dir);
     if (daemon->config_file)

@@ -5,8 +5,8 @@
      run_dir/sessions   the front's records of live sessions
      state_dir          the front's audit log and kept output
 
-   Where the front becomes another user, run_dir stays root's, and others can do no more than pass
-   through it: the spawner trusts what is in it. The other two are the front's, and the spawner
+   Where the front becomes another user, run_dir stays root's, and others can do no more than look
+   at it: the spawner trusts what is in it. The other two are the front's, and the spawner
    never looks there. run_dir's group stays root's too, because a RuntimeDirectory= whose owner or
    group is not the service's is taken back by systemd with everything in it.
 
@@ -136,7 +136,7 @@ int places_prepare(const struct config *config, const struct account *account, s
     cleanup_free char *records = xasprintf("%s/sessions", config->run_dir);
     uid_t self = geteuid();
     const struct place places[] = {
-        {config->run_dir, self, getegid(), account->change ? 0711 : 0700, self},
+        {config->run_dir, self, getegid(), account->change ? 0755 : 0700, self},
         {records, account->uid, account->gid, 0700, self},
         {config->state_dir, account->uid, account->gid, 0700, self},
     };

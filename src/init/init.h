@@ -25,7 +25,7 @@ int group_enter(int *fds, size_t count);
 _Noreturn void launcher_run(const struct filter *filter, int sock, int listener_sock);
 
 /* kept.c: descriptors held for whoever comes after the caller. */
-void kept_put(uint32_t id, uint32_t lane, int *fds,
+void kept_put(const struct init_keep *what, int *fds,
               size_t count); /* takes them over; none: lets go */
 void kept_send(int control);
 

@@ -174,7 +174,7 @@ static void handle_request(const union init_request *request, int *fds, size_t f
         outlive_seconds = callers >= 0 ? request->outlive.seconds : 0;
         break;
     case INIT_KEEP:
-        kept_put(request->keep.id, request->keep.lane, fds, fd_count);
+        kept_put(&request->keep, fds, fd_count);
         break;
     case INIT_FILE:
         handle_file(&request->file.head, request->file.paths, fds, fd_count);

@@ -105,8 +105,14 @@ void process_start_go(struct process_start *start)
 
 static void on_saved(struct record_waiter *waiter, const struct error *err)
 {
-    (void)err; /* it was logged, and the process runs: only a restart would not find it */
-    process_start_told(list_entry(waiter, struct process_start, saved), NULL);
+    struct process_start *start = list_entry(waiter, struct process_start, saved);
+    struct error why;
+    /* What nobody could find again after a restart must not be promised. */
+    if (err) {
+        why = *err;
+        process_begin_stop(start->process);
+    }
+    process_start_told(start, err ? &why : NULL);
 }
 
 void session_start_process(struct session *session, const struct process_spec *spec,

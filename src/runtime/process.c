@@ -262,7 +262,10 @@ void process_ended(struct process *process, const struct backend_outcome *outcom
         return;
     if (process->state == PROCESS_WAITING || process->start) {
         struct error err;
-        error_set(&err, ERROR_GONE, "process '%s' was ended before it ran", process->spec.id);
+        bool replaced = session->state == SESSION_LIVE;
+        error_set(&err, replaced ? ERROR_PROCESS_CONFLICT : ERROR_GONE,
+                  "process '%s' was %s before it ran", process->spec.id,
+                  replaced ? "stopped or replaced" : "ended");
         if (process->state != PROCESS_RUNNING)
             return process_failed(process, &err);
     }

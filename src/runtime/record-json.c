@@ -46,12 +46,21 @@ static json_t *spec_json(const struct session_spec *spec)
                      "workspace_quota_mb", (json_int_t)spec->workspace_quota_mb);
 }
 
+/* Names alone: values may be secrets, and nobody needs them again. */
+static json_t *names_json(const struct strings *env)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < env->count; i++)
+        json_array_append_new(array, json_stringn(env->items[i], strcspn(env->items[i], "=") + 1));
+    return array;
+}
+
 static json_t *process_json(const struct process *process)
 {
     const struct process_spec *spec = &process->spec;
     return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:b, s:I, s:I, s:b, s:i, s:s, s:s}", "id",
                      spec->id, "command", spec->command, "args", strings_json(&spec->args), "env",
-                     strings_json(&spec->env), "cwd", spec->cwd, "memory_mb",
+                     names_json(&spec->env), "cwd", spec->cwd, "memory_mb",
                      (json_int_t)spec->memory_mb, "keep_id", (json_int_t)process->keep_id,
                      "running", process->state != PROCESS_ENDED, "started_us",
                      (json_int_t)process->started_us, "exited_us", (json_int_t)process->exited_us,

@@ -42,8 +42,9 @@ struct engine {
     int sock;
     bool gone; /* the spawner is */
     pid_t pid;
-    _Alignas(struct spawner_request) unsigned char
-        request[sizeof(struct spawner_request) + SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
+    _Alignas(
+        struct spawner_request) unsigned char request[sizeof(struct spawner_request) +
+                                                      SPEC_WIRE_MAX]; /* SPAWNER_CREATE, as sent */
     struct sandbox *sandboxes;
 };
 

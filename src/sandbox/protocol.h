@@ -182,6 +182,7 @@ struct init_keep {
     uint32_t type;
     uint32_t id; /* the caller's, not 0 */
     uint32_t lane;
+    int32_t pid; /* inside: for INIT_SIGNAL */
 };
 
 struct init_file {

@@ -65,7 +65,7 @@ start_boxd() {
   port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   printf 'box:\n  limits:\n    max_sessions: 1000\n' >"$work/boxd.yaml"
   "$build/boxd" --config "$work/boxd.yaml" --listen "127.0.0.1:$port" --socket "$work/boxd.sock" \
-    --run-dir "$work/run" --state-dir "$work/state" --log-level warn >"$work/log" 2>&1 &
+    --run-dir "$work/run" --state-dir "$work/state" --log-level warn >/dev/null 2>"$work/log" &
   daemon=$!
   for _ in {1..100}; do
     curl --silent --fail --output /dev/null "http://127.0.0.1:$port/readyz" && return
@@ -100,7 +100,7 @@ lane_schemathesis() {
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance \
     --checks response_schema_conformance,unsupported_method,allow_header_conformance,negative_data_rejection \
     --exclude-path-regex '/ws$' --exclude-path /v1/events --max-examples 30 --max-time "$fuzz_seconds" \
-    --request-timeout 20 --workers 1 --continue-on-failure --suppress-health-check all --warnings off \
+    --seed "${CONFORMANCE_SEED:-1}" --request-timeout 20 --workers 1 --continue-on-failure --suppress-health-check all --warnings off \
     --no-color) >"$tools/schemathesis.log" 2>&1 && rc=0 || rc=$?
   [ "$rc" = 0 ] || sed -n '/^==.* \(FAILURES\|ERRORS\) ==/,$p' "$tools/schemathesis.log"
   grep -A1 '^Test cases:' "$tools/schemathesis.log" | sed -n 's/^ */schemathesis: /;$p'

@@ -109,13 +109,17 @@ async def idleness(daemon, report):
 
 
 async def memory(daemon, ground, before, count, report):
-    """What an idle session costs, by three ways of counting."""
-    available, charged = before
+    """What an idle session costs, by several ways of counting."""
+    old, charged = before
+    new = host.meminfo()
     own = host.own_processes(daemon)
     shares = sum(map(host.pss, own))
-    report.say(f"an idle session, of {count}: {(available - host.available_kib()) / count:.0f} KiB less memory "
-               f"available (others use this machine too), {shares / count:.0f} KiB of its processes' own "
-               f"({len(own) / count:.1f} processes)")
+    kernel = {name: (new[name] - old[name]) / count for name in ("SUnreclaim", "SReclaimable", "Percpu", "KernelStack", "PageTables")}
+    report.say(f"an idle session, of {count}: {shares / count:.0f} KiB of its {len(own) / count:.1f} processes' own; in "
+               f"the kernel {', '.join(f'{name} {value:.0f}' for name, value in kernel.items())} KiB; "
+               f"{(shares / count + sum(kernel.values())):.0f} KiB together")
+    report.say(f"memory available: {(old['MemAvailable'] - new['MemAvailable']) / count:.0f} KiB less for each "
+               f"(others use this machine too)")
     if charged is not None:
         each = (ground.used() - charged) / 1024 / count
         report.say(f"charged by the kernel for processes, page tables, namespaces and mounts: {each:.0f} KiB each "
@@ -130,9 +134,17 @@ async def crowd(daemon, ground, report):
     few = await create_latency(daemon)
     for number in range(10):
         await Session(client, f"ten{number}").delete()
+
+    async def use(client, number):
+        session = Session(client, f"warm{number}")
+        await session.create()
+        await session.out("true")
+        await session.delete()
+
+    report.all((await many(daemon, 64, use))[:5])
     await asyncio.sleep(1)
     picture = host.Picture(daemon)
-    before = (host.available_kib(), ground.used())
+    before = (host.meminfo(), ground.used())
     began = time.monotonic()
     report.all((await many(daemon, count, lambda client, n: Session(client, f"s{n}").create()))[:5])
     report.say(f"{count} sessions made in {time.monotonic() - began:.0f} s")

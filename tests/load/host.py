@@ -130,11 +130,10 @@ def switches(pid):
     return int(found.get("voluntary_ctxt_switches", 0)) + int(found.get("nonvoluntary_ctxt_switches", 0))
 
 
-def available_kib():
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1])
-    return 0
+def meminfo():
+    """/proc/meminfo, in KiB."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    return {fields[0].rstrip(":"): int(fields[1]) for fields in lines}
 
 
 # --- the whole ---

@@ -37,11 +37,13 @@ static int confined(int (*body)(void))
     pid_t child = fork();
     assert_return_code(child, errno);
     if (child == 0) {
-        struct confinement confinement = {.account = {.uid = geteuid(), .gid = getegid()}};
+        struct account account = {.uid = geteuid(), .gid = getegid()};
+        struct confinement confinement = {0};
         struct error err = ERROR_INIT;
         strings_take(&confinement.writable, xasprintf("%s/own", base));
         strings_take(&confinement.readable, xasprintf("%s/file", base));
-        int missing = confine_front(&confinement, &err);
+        int missing =
+            confine_privileges(&account, &err) < 0 ? -1 : confine_front(&confinement, &err);
         if (missing < 0) {
             fprintf(stderr, "%s\n", err.message);
             _exit(255);
@@ -247,7 +249,7 @@ static void test_alone(void **state)
     (void)state;
     pid_t child = fork();
     if (child == 0) {
-        struct confinement confinement = {.account = {.uid = geteuid(), .gid = getegid()}};
+        struct confinement confinement = {0};
         struct error err = ERROR_INIT;
         pthread_t id;
         int pair[2];

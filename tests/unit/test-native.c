@@ -445,7 +445,7 @@ static void first_life(int tell)
     open_backend(&f);
     make(&f, &made, "00000000000000b1");
     until(&f, &made.ready);
-    start(&f, &made, &ran, "echo one; sleep 1; echo two; exit 7", 5);
+    start(&f, &made, &ran, "trap 'echo told' CONT; echo one; sleep 1; echo two; exit 7", 5);
     until(&f, &ran.started);
     start(&f, &made, &doomed, "echo > /tmp/doomed; sleep 100", 0);
     until(&f, &doomed.started);
@@ -492,14 +492,15 @@ static void test_adoption(void **state)
     assert_int_equal(made.kept_count, 1);
     assert_non_null(adopted.process);
     f.backend->ops->sweep(f.backend);
+    f.backend->ops->signal(adopted.process, SIGCONT);
     run(&f, &made, &ran, "ls /tmp/doomed; pgrep -f 'sleep 10[0]' || echo gone");
     assert_string_equal(ran.text, "/tmp/doomed\ngone\n");
     adopted.out = made.kept[0];
     until(&f, &adopted.ended);
     fcntl(adopted.out, F_SETFL, O_NONBLOCK);
     ssize_t n = read(adopted.out, adopted.text, sizeof adopted.text - 1);
-    assert_int_equal(n, 8);
-    assert_memory_equal(adopted.text, "one\ntwo\n", 8);
+    assert_int_equal(n, 13);
+    assert_memory_equal(adopted.text, "one\ntold\ntwo\n", 13);
     assert_int_equal(adopted.outcome.exit_code, 7);
     close(adopted.out);
     end(&f, &made);
