@@ -2,7 +2,7 @@
 BUILD ?= build
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
-.PHONY: all deps run test bench load lint asan fuzz test-vm install clean format
+.PHONY: all deps run test conformance bench load lint asan fuzz test-vm install clean format
 
 # Debian's python3, not whichever comes first in PATH: the test runner is a Debian package.
 PYTHON := /usr/bin/python3
@@ -22,9 +22,15 @@ test: all
 	@meson test -C $(BUILD) --print-errorlogs
 	@BOX_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -rs -q tests/integration $(PYTEST_ARGS)
 
+# LANES="websocket schemathesis": only these.
+conformance: all
+	@tools/deps.sh conformance
+	@tests/conformance/run.sh $(BUILD) $(LANES)
+
+# PARTS="warm relay": only these.
 bench: all
 	@tools/deps.sh bench
-	@$(BUILD)/tests/bench --box $(BUILD)/box
+	@$(BUILD)/tests/bench --box $(BUILD)/box $(PARTS)
 
 # LOAD="mixed kill9": only these. LOAD_SHORT=1: as CI runs them.
 load: all

@@ -71,8 +71,7 @@ void api_reconfigure(struct api *api, const struct api_config *config)
     api_config_release(&old);
 }
 
-/* --- what stays open ----------------------------------------------------------------------------
- */
+/* --- what stays open --- */
 
 static void on_heartbeat(uv_timer_t *timer)
 {

@@ -65,8 +65,7 @@ int decode_resize(const json_t *message, struct terminal_size *ret, struct error
 extern const struct route_body body_session, body_exec, body_exec_flat, body_process, body_signal;
 extern const struct route_body body_session_nested; /* the `spec` of a body_exec */
 
-/* --- queries
- * ----------------------------------------------------------------------------------------- */
+/* --- queries --- */
 
 struct list_query {
     char *prefix;

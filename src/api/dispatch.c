@@ -8,6 +8,8 @@
 #include "api/guard.h"
 #include "api/internal.h"
 
+#define PARSE_INLINE_MAX (128u << 10) /* a few milliseconds of parsing */
+
 static bool id_is_plain(const char *id)
 {
     size_t size = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:");
@@ -93,16 +95,73 @@ static void call_run(struct call *call)
     call->match.route->handler(call);
 }
 
+static void body_parsed(struct call *call, int rc, const struct error *err)
+{
+    http_set_data(call->req, NULL, NULL);
+    if (rc < 0)
+        reply_error(call->api, call->req, err);
+    else
+        call_run(call);
+    call_free(call);
+}
+
+/* A large body is parsed beside the loop, where nobody else has to wait for it. */
+struct parse_job {
+    uv_work_t work;
+    struct call *call; /* NULL: the client has left */
+    char *text;
+    size_t size;
+    json_t *body;
+    int rc;
+    struct error err;
+};
+
+static void parse_beside(uv_work_t *work)
+{
+    struct parse_job *job = work->data;
+    job->rc = json_parse(job->text, job->size, &job->body, &job->err);
+}
+
+static void on_parsed(uv_work_t *work, int status)
+{
+    struct parse_job *job = work->data;
+    (void)status;
+    if (job->call) {
+        job->call->body = steal_ptr(job->body);
+        body_parsed(job->call, job->rc, &job->err);
+    }
+    json_decref(job->body);
+    free(job->text);
+    free(job);
+}
+
+static void on_parser_left(void *data)
+{
+    struct parse_job *job = data;
+    call_free(steal_ptr(job->call));
+}
+
+static void parse_large(struct call *call, const char *body, size_t size)
+{
+    struct parse_job *job = xcalloc(1, sizeof *job);
+    job->work.data = job;
+    job->call = call;
+    job->text = xmalloc(size);
+    job->size = size;
+    memcpy(job->text, body, size);
+    http_set_data(call->req, job, on_parser_left);
+    uv_queue_work(call->api->loop, &job->work, parse_beside, on_parsed);
+}
+
 static void on_body(struct http_request *req, const char *body, size_t size, void *data)
 {
     struct call *call = data;
     struct error err = ERROR_INIT;
-    http_set_data(req, NULL, NULL);
-    if (json_parse(body, size, &call->body, &err) < 0)
-        reply_error(call->api, req, &err);
+    (void)req;
+    if (size > PARSE_INLINE_MAX)
+        parse_large(call, body, size);
     else
-        call_run(call);
-    call_free(call);
+        body_parsed(call, json_parse(body, size, &call->body, &err), &err);
 }
 
 static bool type_is_json(const char *type)

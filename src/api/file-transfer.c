@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contents of files, in and out. Whoever is slower holds the other up; nothing is kept in between.
- */
+/* Contents of files, in and out. Whoever is slower holds the other up; nothing piles up between. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,9 +8,7 @@
 #include "core/clock.h"
 #include "core/parse.h"
 
-/* --- out
- * ------------------------------------------------------------------------------------------------
- */
+/* --- out --- */
 
 void file_add_headers(struct http_request *req, const struct file_info *info)
 {
@@ -135,9 +132,7 @@ void file_read_start(struct file_call *file)
         read_from(file, file->range.first, FILE_LENGTH_ALL);
 }
 
-/* --- in
- * -------------------------------------------------------------------------------------------------
- */
+/* --- in --- */
 
 static void on_put_data(struct http_request *req, const char *piece, size_t size, void *data)
 {

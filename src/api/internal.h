@@ -52,8 +52,7 @@ struct api {
 void live_add(struct api *api, struct live *live);
 void live_remove(struct api *api, struct live *live);
 
-/* --- a request on its way to its handler
- * ---------------------------------------------------------- */
+/* --- a request on its way to its handler --- */
 
 struct call {
     struct api *api;
@@ -77,8 +76,7 @@ struct process *call_process(struct call *call, struct session **ret_session);
 extern const struct route api_routes[];
 extern const size_t api_route_count;
 
-/* --- answers (reply.c)
- * ------------------------------------------------------------------------------ */
+/* --- answers (reply.c) --- */
 
 void reply_json(struct http_request *req, int status, struct json_out *out);
 void reply_error(struct api *api, struct http_request *req, const struct error *err);
@@ -114,8 +112,7 @@ struct named_later *named_later_new(struct call *call, const char *session, cons
 /* {"key":"name"} */
 void reply_word(struct http_request *req, const char *key, const char *value);
 
-/* --- what things look like (info.c)
- * ------------------------------------------------------------------ */
+/* --- what things look like (info.c) --- */
 
 void out_session(struct json_out *out, struct api *api, struct session *session, bool processes);
 void out_process(struct json_out *out, const char *key, const char *session,
@@ -123,8 +120,7 @@ void out_process(struct json_out *out, const char *key, const char *session,
 void out_result(struct json_out *out, struct api *api, const char *session,
                 const struct exec_result *result, bool texts, bool base64);
 
-/* --- resources (status.c)
- * ----------------------------------------------------------------------------- */
+/* --- resources (rest-status.c) --- */
 
 struct own_usage {
     uint64_t open_fds;
@@ -132,8 +128,7 @@ struct own_usage {
 };
 struct own_usage api_own_usage(const struct api *api);
 
-/* --- handlers
- * ----------------------------------------------------------------------------------------- */
+/* --- handlers --- */
 
 void rest_create_session(struct call *call);
 void rest_list_sessions(struct call *call);
@@ -166,8 +161,7 @@ void rest_readyz(struct call *call);
 void rest_metrics(struct call *call);
 void rest_openapi(struct call *call);
 
-/* --- the loop's lag, metrics, the description
- * ---------------------------------------------------------- */
+/* --- the loop's lag, metrics, the description --- */
 
 void lag_start(struct api *api);
 void metrics_write(struct api *api, struct buf *out);

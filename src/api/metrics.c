@@ -44,8 +44,7 @@ void lag_start(struct api *api)
     uv_unref((uv_handle_t *)&lag->prepare);
 }
 
-/* --- the text
- * --------------------------------------------------------------------------------------- */
+/* --- the text --- */
 
 __attribute__((format(printf, 2, 3))) static void line(struct buf *out, const char *format, ...)
 {

@@ -8,8 +8,7 @@
 #include "api/openapi.h"
 #include "core/mem.h"
 
-/* --- bodies
- * ------------------------------------------------------------------------------------------- */
+/* --- bodies --- */
 
 static void out_bounds(struct json_out *out, const struct field *field, const char *min,
                        const char *max)
@@ -152,8 +151,7 @@ static void out_request(struct json_out *out, const struct route_body *body)
     out_close(out, '}');
 }
 
-/* --- answers
- * ------------------------------------------------------------------------------------------ */
+/* --- answers --- */
 
 /* A line "name: type" for each key. Types: string, integer, number, boolean, time, object; #Name
    for another schema; [type] for an array of them; {type} for an object of them; a|b for one of
@@ -171,7 +169,7 @@ struct schema {
     "read_only_rootfs: boolean\nworkspace_quota_mb: integer\ncreated_at: time\n"        \
     "last_used_at: time\nrunning: integer\nnotes: [string]\n"
 #define USAGE_FIELDS \
-    "session_id: string\ncpu_us: integer\nmemory_bytes: integer\nprocesses: integer\n"
+    "session_id: string\ncpu_us: integer?\nmemory_bytes: integer\nprocesses: integer\n"
 
 static const struct schema schemas[] = {
     {"Mount", "host_path: string\nmount_path: string\nmode: none|ro|rw\n"},

@@ -120,7 +120,7 @@ static void out_body(struct json_out *out, const struct route *route)
     if (!(route->flags & (ROUTE_JSON | ROUTE_UPLOAD)))
         return;
     out_open(out, "requestBody", '{');
-    out_flag(out, "required", true);
+    out_flag(out, "required", (route->flags & ROUTE_JSON) != 0); /* no bytes are a file too */
     out_open(out, "content", '{');
     out_open(out, route->flags & ROUTE_JSON ? "application/json" : "application/octet-stream", '{');
     if (route->flags & ROUTE_JSON)
@@ -138,7 +138,7 @@ static void out_content(struct json_out *out, const struct route_reply *reply)
     out_open(out, type, '{');
     if (reply->schema)
         out_ref(out, "schema", reply->schema);
-    else
+    else if (strcmp(type, "text/event-stream") != 0) /* of which it would be read as an event's */
         out_binary(out, strcmp(type, "application/octet-stream") == 0);
     out_close(out, '}');
 }

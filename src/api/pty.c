@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Terminals over WebSocket: binary frames are bytes both ways, text frames are about the terminal.
- */
+/* Terminals over WebSocket: binary frames are bytes both ways, text frames are about them. */
 #include <string.h>
 
 #include "api/decode.h"
@@ -27,8 +26,7 @@ static void pty_close(struct pty *pty, int code, const char *reason)
     websocket_close(pty->ws, code, reason);
 }
 
-/* --- the terminal's side
- * ------------------------------------------------------------------------------ */
+/* --- the terminal's side --- */
 
 static void on_output(void *owner, const char *data, size_t size)
 {
@@ -93,8 +91,7 @@ static void on_ended(void *owner, const struct backend_outcome *outcome, const s
 static const struct terminal_events terminal_events = {
     .output = on_output, .drained = on_room, .ended = on_ended};
 
-/* --- the client's side
- * ------------------------------------------------------------------------------- */
+/* --- the client's side --- */
 
 static int resize(struct pty *pty, const char *data, size_t size, struct error *err)
 {
@@ -147,8 +144,7 @@ static void on_stop(struct live *live)
     pty_close((struct pty *)live, WEBSOCKET_GOING_AWAY, "boxd is stopping");
 }
 
-/* --- from the request to both
- * ------------------------------------------------------------------------ */
+/* --- from the request to both --- */
 
 static void open_terminal(struct call *call, struct session *session, const struct pty_query *query)
 {

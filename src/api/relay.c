@@ -49,8 +49,7 @@ static void relay_close(struct relay *relay, int code, const char *reason)
     websocket_close(relay->ws, code, reason);
 }
 
-/* --- the process's side
- * ------------------------------------------------------------------------------ */
+/* --- the process's side --- */
 
 static void send_line(void *owner, const char *line, size_t size)
 {
@@ -108,8 +107,7 @@ static void on_ended(void *owner, const struct error *err)
 static const struct attach_events attach_events = {
     .attached = on_attached, .output = on_output, .drained = on_room, .ended = on_ended};
 
-/* --- the client's side
- * ------------------------------------------------------------------------------- */
+/* --- the client's side --- */
 
 static void on_message(struct websocket *ws, bool text, const char *data, size_t size, void *owner)
 {
@@ -124,9 +122,11 @@ static void on_message(struct websocket *ws, bool text, const char *data, size_t
         buf_append(&relay->pending, "\n", 1);
         hold(relay, relay->pending.size > PENDING_MAX);
     } else {
-        attachment_write(relay->attachment, data, size);
-        if (relay->attachment)
-            hold(relay, !attachment_write(relay->attachment, "\n", 1));
+        /* In one piece: each write wakes the process up. */
+        cleanup_free char *line = xmalloc(size + 1);
+        memcpy(line, data, size);
+        line[size] = '\n';
+        hold(relay, !attachment_write(relay->attachment, line, size + 1));
     }
 }
 
@@ -159,8 +159,7 @@ static void on_stop(struct live *live)
     relay_close((struct relay *)live, WEBSOCKET_GOING_AWAY, "boxd is stopping");
 }
 
-/* --- from the request to both
- * ------------------------------------------------------------------------ */
+/* --- from the request to both --- */
 
 /* Before the upgrade every failure is a 400: it is what LangBot's client reads errors from. */
 static void refuse(struct call *call, const struct error *err)

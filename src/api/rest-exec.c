@@ -6,8 +6,7 @@
 #include "api/exec-call.h"
 #include "core/parse.h"
 
-/* --- run
- * -------------------------------------------------------------------------------------------- */
+/* --- run --- */
 
 /* The answer is out, or nobody waits for it. */
 static void on_close(void *data)
@@ -102,8 +101,7 @@ void rest_exec_flat(struct call *call)
         run(call, &order, spec.name, NULL, &spec);
 }
 
-/* --- its log
- * ----------------------------------------------------------------------------------------- */
+/* --- its log --- */
 
 void rest_exec_log(struct call *call)
 {

@@ -84,8 +84,7 @@ void out_file(struct json_out *out, const char *key, const char *name, const str
     out_close(out, '}');
 }
 
-/* --- answers in one word
- * -------------------------------------------------------------------------------- */
+/* --- answers in one word --- */
 
 static void on_opened(void *owner, const struct file_info *info)
 {
@@ -166,8 +165,7 @@ static const struct file_events remove_events = {.opened = on_opened, .done = on
 static const struct file_events make_events = {.opened = on_opened, .done = on_made};
 static const struct file_events move_events = {.opened = on_opened, .done = on_moved};
 
-/* --- handlers
- * --------------------------------------------------------------------------------------------- */
+/* --- handlers --- */
 
 void rest_head_file(struct call *call)
 {

@@ -12,8 +12,7 @@ static void later_free(struct later *later)
     free(later);
 }
 
-/* --- make
- * ----------------------------------------------------------------------------------------- */
+/* --- make --- */
 
 static void on_opened(void *data, struct session *session, bool created, const struct error *err)
 {
@@ -47,8 +46,7 @@ void rest_create_session(struct call *call)
     runtime_open_session(call->api->runtime, &spec, on_opened, later);
 }
 
-/* --- list
- * ----------------------------------------------------------------------------------------- */
+/* --- list --- */
 
 struct listing {
     struct api *api;
@@ -109,8 +107,7 @@ void rest_list_sessions(struct call *call)
     free(listing.query.after);
 }
 
-/* --- look at, end
- * ------------------------------------------------------------------------------------ */
+/* --- look at, end --- */
 
 void rest_get_session(struct call *call)
 {
@@ -140,13 +137,15 @@ void rest_delete_session(struct call *call)
     runtime_delete_session(call->api->runtime, call_param(call, 0), on_deleted, named);
 }
 
-/* --- usage
- * ---------------------------------------------------------------------------------------- */
+/* --- usage --- */
 
 static void out_usage(struct json_out *out, const char *name, const struct backend_usage *usage)
 {
     out_text(out, "session_id", name);
-    out_unsigned(out, "cpu_us", usage->cpu_us);
+    if (usage->cpu_us == UINT64_MAX)
+        out_null(out, "cpu_us");
+    else
+        out_unsigned(out, "cpu_us", usage->cpu_us);
     out_unsigned(out, "memory_bytes", usage->memory_bytes);
     out_unsigned(out, "processes", usage->processes);
 }

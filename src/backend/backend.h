@@ -77,7 +77,7 @@ struct backend_process_events {
  */
 
 struct backend_usage {
-    uint64_t cpu_us;
+    uint64_t cpu_us; /* UINT64_MAX: cannot be told */
     uint64_t memory_bytes;
     uint32_t processes;
 };

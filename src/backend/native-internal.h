@@ -169,6 +169,7 @@ int native_send(struct native_session *session, const void *message, size_t size
                 size_t count);
 /* All that can start now, does. */
 void native_dispatch(struct native_session *session);
+void native_session_abandon(struct native_session *session);
 /* DESTROY, and the end of everything that is left. */
 void native_session_destroy(struct native_session *session);
 
@@ -247,6 +248,7 @@ void native_kill(struct backend_process *process, bool timed_out);
 
 /* The lane is ready for it. */
 void native_process_run(struct native_process *process, struct native_lane *lane);
+void native_process_abandon(struct native_process *process); /* no event follows */
 void native_process_fail(struct native_process *process, const struct error *err);
 /* Something is to be read from the launcher. */
 void native_process_read(struct native_process *process);

@@ -101,6 +101,16 @@ static void leave_lane(struct native_process *process, bool usable)
     lane->usage_known = empty;
 }
 
+void native_process_abandon(struct native_process *process)
+{
+    if (process->state == NATIVE_WAITING)
+        unwait(process);
+    list_remove(&session_of(process)->asking, process);
+    if (process->lane && process->lane->process == process)
+        process->lane->process = NULL;
+    release(process);
+}
+
 void native_process_fail(struct native_process *process, const struct error *err)
 {
     struct native_session *session = session_of(process);

@@ -95,6 +95,25 @@ static void detach(struct native_session *session)
     uv_close((uv_handle_t *)&session->timer, on_closed);
 }
 
+/* Nobody is there any more to be told anything; what it is goes on without us. */
+void native_session_abandon(struct native_session *session)
+{
+    session->told = true;
+    session->state = NATIVE_LEAVING;
+    while (session->waiting)
+        native_process_abandon(session->waiting);
+    while (session->asking)
+        native_process_abandon(session->asking);
+    for (size_t i = 0; i < LANE_MAX; i++) {
+        struct native_lane *lane = session->lanes[i];
+        if (lane && lane->process)
+            native_process_abandon(lane->process);
+        if (lane)
+            native_lane_close(lane);
+    }
+    detach(session);
+}
+
 static void on_destroyed(void *data, const struct spawner_reply *reply, int *fds, size_t count)
 {
     struct native_session *session = data;

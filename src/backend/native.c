@@ -424,6 +424,8 @@ static void native_close(struct backend *backend)
     native->gone = true;
     native->base.lost = NULL;
     native_calls_fail(native);
+    while (native->sessions)
+        native_session_abandon(native->sessions);
     fd_clear(&native->sock);
     uv_close((uv_handle_t *)&native->poll, on_closed);
 }

@@ -49,9 +49,11 @@ json_t *top_rank(const json_t *before, const json_t *now, uint64_t passed_us)
     for (size_t i = 0; i < count; i++) {
         const json_t *session = json_array_get(now, i);
         const json_t *earlier = find(before, client_text(session, "session_id"));
+        bool known = json_is_integer(json_object_get(session, "cpu_us"));
         rows[i] = json_copy((json_t *)session);
         json_object_set_new(rows[i], "cpu_percent",
-                            json_real(percent_of(earlier, session, passed_us)));
+                            known ? json_real(percent_of(earlier, session, passed_us))
+                                  : json_null());
     }
     qsort(rows, count, sizeof(json_t *), by_cpu);
     for (size_t i = 0; i < count; i++)
@@ -72,9 +74,9 @@ void top_table(const json_t *ranked, struct table *ret)
         char text[32];
         table_add(ret, client_text(session, "session_id"));
         table_add(ret, client_text(session, "state"));
-        snprintf(text, sizeof text, "%.1f",
-                 json_real_value(json_object_get(session, "cpu_percent")));
-        table_add(ret, text);
+        const json_t *percent = json_object_get(session, "cpu_percent");
+        snprintf(text, sizeof text, "%.1f", json_real_value(percent));
+        table_add(ret, json_is_real(percent) ? text : "-");
         table_add_size(ret, memory);
         table_add_size(ret, limit);
         snprintf(text, sizeof text, "%.0f", limit ? 100.0 * (double)memory / (double)limit : 0.0);

@@ -290,10 +290,11 @@ static int rename_over(int from_directory, const char *from, int to_directory, c
 
 /* What is there must be a file; a new one keeps its permissions. */
 static int check_target(int directory, const char *name, const struct file_request *request,
-                        mode_t *ret_mode)
+                        mode_t *ret_mode, uint32_t *ret_present)
 {
     struct stat st;
     *ret_mode = request->mode & 0777;
+    *ret_present = 0;
     if (fstatat(directory, name, &st, 0) < 0)
         return errno == ENOENT ? 0 : -errno;
     if (request->flags & FILE_NO_REPLACE)
@@ -302,6 +303,7 @@ static int check_target(int directory, const char *name, const struct file_reque
         return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
     if (request->mode == 0)
         *ret_mode = st.st_mode & 0777;
+    *ret_present = st.st_mode;
     return 0;
 }
 
@@ -310,17 +312,17 @@ static void do_write(const struct file_request *request, const char *path)
     char temporary[TEMPORARY_NAME_SIZE];
     const char *name;
     mode_t mode;
+    struct file_reply go_on = {0};
     int rc = request->flags & FILE_PARENTS ? make_directories(path, false) : 0;
     int directory = rc < 0 ? rc : open_parent(path, &name);
     if (directory < 0)
         fail_write(directory);
-    rc = check_target(directory, name, request, &mode);
+    rc = check_target(directory, name, request, &mode, &go_on.mode);
     if (rc < 0)
         fail_write(rc);
     int fd = make_temporary(directory, temporary);
     if (fd < 0)
         fail_write(fd);
-    struct file_reply go_on = {0};
     send_all(&go_on, sizeof go_on);
     rc = take_content(fd);
     if (rc == 0 && fchmod(fd, mode ? mode : 0644) < 0)

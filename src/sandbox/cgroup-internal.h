@@ -175,6 +175,8 @@ int cgroup_v2_own(char ret_dir[PATH_MAX], size_t *ret_top);
    `root` and returns true, else it explains. The second makes that place ready, once. */
 bool cgroup_v2_find(struct cgroup_root *root, const char *own, size_t top_length);
 int cgroup_v2_prepare(struct cgroup_root *root, struct error *err);
+/* Sessions are to outlive the unit that this process is in: not below it, if that can be had. */
+void cgroup_v2_leave_unit(struct cgroup_root *root);
 
 /* cgroup-scope.c: puts this process into a scope of its own, made by the systemd user manager. */
 bool cgroup_scope_possible(void);

@@ -117,4 +117,6 @@ void cgroup_session_name(const struct cgroup_root *root, unsigned number, char *
 void cgroup_set_keeper(struct cgroup_root *root, const char *keeper)
 {
     snprintf(root->keeper, sizeof root->keeper, "%s", keeper);
+    if (root->version == CGROUP_V2)
+        cgroup_v2_leave_unit(root);
 }

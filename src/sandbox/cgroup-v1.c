@@ -148,7 +148,7 @@ static int v1_session_usage(struct cgroup_root *root, const char *name,
         rc = cgroup_read_number(cpu->dir, name, CGROUP_SESSION_ITSELF, "cpuacct.usage", NULL,
                                 &nanoseconds);
     ret->processes = (uint32_t)processes;
-    ret->cpu_us = nanoseconds / 1000;
+    ret->cpu_us = cpu ? nanoseconds / 1000 : UINT64_MAX;
     return rc;
 }
 

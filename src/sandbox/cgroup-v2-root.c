@@ -360,3 +360,21 @@ int cgroup_v2_prepare(struct cgroup_root *root, struct error *err)
     v2->ready = true;
     return 0;
 }
+
+/* Root may make groups where its unit's end does not touch them. */
+void cgroup_v2_leave_unit(struct cgroup_root *root)
+{
+    char own[PATH_MAX];
+    char top[PATH_MAX];
+    size_t top_length;
+    if (root->v2.way != CGROUP_V2_UNIT || root->v2.ready || geteuid() != 0 ||
+        cgroup_v2_own(own, &top_length) < 0)
+        return;
+    snprintf(top, sizeof top, "%.*s", (int)top_length, own);
+    cleanup_close int dir = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int unit = root->v2.base;
+    if (dir >= 0 && check_writable(dir) == 0 && find_top(root, top, dir, false))
+        close(unit);
+    else
+        root->v2.base = unit;
+}

@@ -128,7 +128,7 @@ int cgroup_session_kill(struct cgroup_root *root, const char *name, struct error
 bool cgroup_session_exists(struct cgroup_root *root, const char *name);
 /* What a session uses now, all lanes together. */
 struct cgroup_session_usage {
-    uint64_t cpu_us;
+    uint64_t cpu_us; /* UINT64_MAX: cannot be told (v1 with cpuacct mounted apart) */
     uint64_t memory_bytes;
     uint32_t processes;
 };

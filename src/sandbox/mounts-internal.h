@@ -23,6 +23,8 @@ struct builder {
     int scratch;   /* the tmpfs that scratch directories share, once there is one */
     int parent;    /* the directory that was looked up last: steps come in groups */
     char parent_path[PATH_MAX];
+    const struct plan *plan;
+    mounts_on_proc on_proc; /* NULL: nobody wants to see it */
 };
 
 void builder_init(struct builder *builder, int root, bool prepared);

@@ -192,6 +192,16 @@ static int do_overlay(struct builder *builder, const struct step *step, int tree
     return 0;
 }
 
+static int do_proc(struct builder *builder, const struct step *step, struct error *err)
+{
+    int proc = mounts_make_proc(err);
+    if (proc >= 0 && builder->on_proc && builder->on_proc(proc, builder->plan, err) < 0) {
+        close(proc);
+        return -1;
+    }
+    return do_fresh(builder, step, proc, err);
+}
+
 static int do_step(struct builder *builder, const struct step *step, int fd, struct error *err)
 {
     switch (step->kind) {
@@ -206,7 +216,7 @@ static int do_step(struct builder *builder, const struct step *step, int fd, str
     case STEP_SCRATCH:
         return do_scratch(builder, step, err);
     case STEP_PROC:
-        return do_fresh(builder, step, mounts_make_proc(err), err);
+        return do_proc(builder, step, err);
     case STEP_DEVPTS:
         return do_fresh(builder, step, mounts_make_devpts(err), err);
     case STEP_BIND:
@@ -236,11 +246,13 @@ static int attach_root(int root, struct error *err)
 }
 
 static int do_steps(int root, bool prepared, const struct plan *plan, size_t first, size_t end,
-                    const int *fds, struct error *err)
+                    const int *fds, mounts_on_proc on_proc, struct error *err)
 {
     struct builder builder;
     int rc = 0;
     builder_init(&builder, root, prepared);
+    builder.plan = plan;
+    builder.on_proc = on_proc;
     for (size_t i = first; i < end && rc == 0; i++)
         rc = do_step(&builder, &plan->steps[i], fds[i], err);
     builder_release(&builder);
@@ -257,25 +269,28 @@ static int enter_root(int root, struct error *err)
     return 0;
 }
 
-static int build_root(const struct plan *plan, size_t end, const int *fds, struct error *err)
+static int build_root(const struct plan *plan, size_t end, const int *fds, mounts_on_proc on_proc,
+                      struct error *err)
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_errno(err, errno, "cannot make the mounts private");
     /* The first step is the root itself. */
     cleanup_close int root = mounts_make_tmpfs(&plan->steps[0], err);
-    if (root < 0 || attach_root(root, err) < 0 || do_steps(root, false, plan, 1, end, fds, err) < 0)
+    if (root < 0 || attach_root(root, err) < 0 ||
+        do_steps(root, false, plan, 1, end, fds, on_proc, err) < 0)
         return -1;
     return enter_root(root, err);
 }
 
-int mounts_execute(const struct plan *plan, const int *fds, bool on_base, struct error *err)
+int mounts_execute(const struct plan *plan, const int *fds, bool on_base, mounts_on_proc on_proc,
+                   struct error *err)
 {
     if (!on_base)
-        return build_root(plan, plan->step_count, fds, err);
+        return build_root(plan, plan->step_count, fds, on_proc, err);
     cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_errno(err, errno, "cannot open the root");
-    return do_steps(root, true, plan, plan->base_count, plan->step_count, fds, err);
+    return do_steps(root, true, plan, plan->base_count, plan->step_count, fds, on_proc, err);
 }
 
 /* The child's part: it builds the base in a namespace of its own, and returns that. */
@@ -294,10 +309,10 @@ static int build_base(const struct plan *plan, const struct mount_policy *policy
         return error_errno(err, errno, "cannot make a mount namespace");
     umask(0);
     if (mounts_open(&base, 0, policy, 0, NULL, fds, err) < 0 ||
-        build_root(&base, base.step_count, fds, err) < 0)
+        build_root(&base, base.step_count, fds, NULL, err) < 0)
         return -1;
     cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 || do_steps(root, true, &finishing, 0, finishing.step_count, none, err) < 0)
+    if (root < 0 || do_steps(root, true, &finishing, 0, finishing.step_count, none, NULL, err) < 0)
         return -1;
     int namespace = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     return namespace < 0 ? error_errno(err, errno, "cannot open a mount namespace") : namespace;

@@ -22,8 +22,11 @@ int mounts_open(const struct plan *plan, size_t first, const struct mount_policy
 void mounts_close(const struct plan *plan, int *fds);
 
 /* In the new namespaces: builds the root and enters it; or, where `on_base`, completes the root it
-   was born in, that of a namespace made by mounts_make_base(). */
-int mounts_execute(const struct plan *plan, const int *fds, bool on_base, struct error *err);
+   was born in, that of a namespace made by mounts_make_base(). `on_proc` is shown the session's own
+   procfs before anything of it is covered: settings of its namespaces are to be written there. */
+typedef int (*mounts_on_proc)(int proc, const struct plan *plan, struct error *err);
+int mounts_execute(const struct plan *plan, const int *fds, bool on_base, mounts_on_proc on_proc,
+                   struct error *err);
 
 /* A mount namespace whose root is the plan's base and nothing else. A session cloned from within it
    needs no root of its own made, and copies a score of mounts instead of all the host's. Root only;

@@ -65,9 +65,11 @@ void netns_pool_give(struct netns_pool *pool, int fd);
    idle moments. */
 bool netns_pool_fill(struct netns_pool *pool, unsigned lent);
 
-/* Makes the calling process's own namespace fit to live in: loopback up, every port and ping for
- * anybody. */
+/* Makes the calling process's own namespace fit to live in: loopback up. */
 int net_prepare(struct error *err);
+/* Every port and ping for anybody, in the namespace that the procfs mount `proc` is looked at from.
+ */
+void net_open_ports(int proc);
 
 /* Root: gives the namespace behind `netns_fd` a link to the host, an address, a default route and
    its filter. `index` (0 … 16383) picks the addresses and the link's name and must be unique among

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "core/fd.h"
+#include "sandbox/mounts-internal.h"
 
 struct netns_pool {
     unsigned keep;
@@ -35,10 +36,10 @@ void netns_return(int home)
 
 /* Nobody but the session is there to be protected from it, so it may serve on any port and ping.
    Conveniences: where /proc/sys cannot be written, programs go without. */
-static void open_ports(void)
+void net_open_ports(int proc)
 {
-    fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-    fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+    fd_write_file(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0");
+    fd_write_file(proc, "sys/net/ipv4/ping_group_range", "0 2147483647");
 }
 
 int net_prepare(struct error *err)
@@ -49,7 +50,6 @@ int net_prepare(struct error *err)
         return error_errno(err, errno, "cannot open a socket");
     if (ioctl(sock, SIOCSIFFLAGS, &request) < 0)
         return error_errno(err, errno, "cannot bring loopback up");
-    open_ports();
     return 0;
 }
 
@@ -66,6 +66,11 @@ static int netns_make(int *ret_fd, struct error *err)
         return -1;
     }
     int rc = net_prepare(err);
+    /* An instance for this namespace alone: see limit_namespaces(). */
+    struct error ignored = ERROR_INIT;
+    cleanup_close int proc = rc < 0 ? -1 : mounts_make_proc(&ignored);
+    if (proc >= 0)
+        net_open_ports(proc);
     int fd = rc < 0 ? -1 : netns_self();
     if (rc == 0 && fd < 0)
         rc = error_errno(err, errno, "cannot open the network namespace");
@@ -128,7 +133,9 @@ void netns_pool_give(struct netns_pool *pool, int fd)
 bool netns_pool_fill(struct netns_pool *pool, unsigned lent)
 {
     int fd;
-    if (pool->count + lent >= pool->keep || netns_make(&fd, NULL) < 0)
+    /* One is ready in any case: those that are out may stay there. */
+    unsigned expected = lent < pool->keep ? lent : pool->keep - 1;
+    if (pool->count + expected >= pool->keep || netns_make(&fd, NULL) < 0)
         return false;
     pool->fds[pool->count++] = fd;
     return true;

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,6 +21,8 @@
 
 #include "core/fd.h"
 #include "sandbox/spawner-internal.h"
+
+#define LOCK_TRIES 5000
 
 int sockets_open(struct spawner *spawner, struct error *err)
 {
@@ -36,6 +39,12 @@ int sockets_open(struct spawner *spawner, struct error *err)
     if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
         error_set(err, ERROR_DENIED, "%s is open to others", path);
         return error_hint(err, "chown and chmod 0700 %s", path);
+    }
+    /* An earlier spawner that is about to end may still be ending sessions. */
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (errno != EWOULDBLOCK || i == LOCK_TRIES)
+            return error_errno(err, errno, "another boxd is using %s", path);
+        poll(NULL, 0, 1);
     }
     /* The directory is the daemon's identity: who has it has its sessions. */
     snprintf(keeper, sizeof keeper, "%llx%08llx", (unsigned long long)st.st_dev & 0xffffffff,

@@ -379,7 +379,7 @@ static void reap(struct spawner *spawner)
     }
 }
 
-#define LEAVE_TRIES 200
+#define LEAVE_TRIES 50
 
 static bool any_ending(const struct spawner *spawner)
 {
@@ -391,7 +391,7 @@ static bool any_ending(const struct spawner *spawner)
 }
 
 /* A key means that the session may have been told to wait for the caller's successor. If it was
-   not, it is ending now by itself, as the others are of being killed; 200 ms are enough for that.
+   not, it is ending now by itself, as the others are of being killed; 50 ms are enough for that.
    Whatever of a session is there afterwards is left to the successor. */
 static void end_everything(struct spawner *spawner)
 {
@@ -457,9 +457,9 @@ static int prepare(struct spawner *spawner, struct error *err)
         begin_first_network(spawner);
     if (cgroup_root_open(&spawner->cgroups, err) < 0)
         return -1;
-    facts_set_cgroup(&spawner->facts, spawner->cgroups);
     if (sockets_open(spawner, err) < 0)
         return -1;
+    facts_set_cgroup(&spawner->facts, spawner->cgroups);
     if (spawner->sockets < 0) /* else it is the caller's to say when */
         cgroup_sweep(spawner->cgroups);
     if (spawner->facts.root) {

@@ -126,7 +126,7 @@ static int read_head(struct client *client, size_t *ret_length)
 int client_call(struct client *client, const char *method, const char *path, const char *body)
 {
     char head[HEAD_MAX];
-    char length[64] = "";
+    char length[96] = "";
     size_t size = body ? strlen(body) : 0;
     if (body)
         snprintf(length, sizeof length, "Content-Type: application/json\r\nContent-Length: %zu\r\n",

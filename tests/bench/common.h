@@ -9,6 +9,8 @@ struct bench {
     const char *box;  /* the programs that were just built */
     const char *boxd; /* NULL: there is none */
     const char *directory;
+    const char
+        *run_directory; /* in memory, as /run is on most machines, if there is such a place */
     int rounds;
 };
 

@@ -54,9 +54,8 @@ static char *write_config(void)
 void daemon_start(struct daemon *daemon)
 {
     static unsigned number;
-    cleanup_free char *directory = xasprintf("%s/boxd-%u", bench.directory, number++);
-    cleanup_free char *run = xasprintf("%s-run", directory);
-    cleanup_free char *state = xasprintf("%s-state", directory);
+    cleanup_free char *run = xasprintf("%s/boxd-%u", bench.run_directory, number);
+    cleanup_free char *state = xasprintf("%s/boxd-%u", bench.directory, number++);
     cleanup_free char *file = write_config();
     struct started started;
     daemon->port = free_port();

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,15 +84,31 @@ static void remove_directory(const char *path)
         ;
 }
 
+static char *make_directory(const char *parent)
+{
+    char *path = xasprintf("%s/box-bench-XXXXXX", parent);
+    if (!mkdtemp(path))
+        bench_fail("cannot make %s", path);
+    chmod(path, 0711); /* boxd's front, which is not root, has its own inside */
+    return path;
+}
+
+static const char *memory_directory(void)
+{
+    static const char *const places[] = {"/run", "/dev/shm"};
+    struct statfs fs;
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+        if (statfs(places[i], &fs) == 0 && fs.f_type == TMPFS_MAGIC && access(places[i], W_OK) == 0)
+            return places[i];
+    return "/tmp";
+}
+
 void guard_start(void)
 {
-    static char directory[] = "/tmp/box-bench-XXXXXX";
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     int status = 0;
-    if (!mkdtemp(directory))
-        bench_fail("cannot make %s", directory);
-    chmod(directory, 0711); /* boxd's front, which is not root, has its own inside */
-    bench.directory = directory;
+    bench.directory = make_directory("/tmp");
+    bench.run_directory = make_directory(memory_directory());
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     worker = fork();
     if (worker < 0)
@@ -106,6 +124,7 @@ void guard_start(void)
         ;
     worker = 0;
     end_children();
-    remove_directory(directory);
+    remove_directory(bench.directory);
+    remove_directory(bench.run_directory);
     exit(interrupted ? 130 : WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }

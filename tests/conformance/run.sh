@@ -33,7 +33,7 @@ install() {
 
 install_ws() {
   if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
-    "$here/../../tools/deps.sh" conformance
+    "$here/../../tools/deps.sh" node
   fi
   # The stamp is written when it worked; npm reads its own copy.
   mkdir -p "$tools/node"

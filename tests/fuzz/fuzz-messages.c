@@ -36,14 +36,48 @@ static void fuzz_spec(const uint8_t *data, size_t size)
     assert(rewriter.size == writer.size && memcmp(first, second, writer.size) == 0);
 }
 
+/* One or two absolute paths that end where the message does, and an operation that is one. */
+static void check_file(const struct init_file *head, const char *paths, size_t size)
+{
+    assert(paths[0] == '/' && strnlen(paths, size) + 1 == head->path_size);
+    assert(head->request.op < FILE_OP_MAX);
+    assert((head->request.flags & ~(uint32_t)FILE_FLAGS_ALL) == 0);
+    const char *to = paths + head->path_size;
+    if (head->request.op == FILE_MOVE)
+        assert(to[0] == '/' && strnlen(to, size - head->path_size) + 1 == head->to_size);
+    assert((size_t)head->path_size + head->to_size == size);
+}
+
 static void fuzz_init(const uint8_t *data, size_t size)
 {
     static union init_request request;
     if (size > sizeof request)
         return;
+    memset(&request, 'x', sizeof request); /* no NUL behind the end by chance */
     memcpy(&request, data, size);
-    if (init_request_valid(&request, size) && request.type == INIT_OPEN)
-        assert(strlen(request.open.path) + 1 == request.open.head.path_size);
+    if (!init_request_valid(&request, size))
+        return;
+    switch (request.type) {
+    case INIT_OPEN:
+    case INIT_STATFS:
+        assert(request.open.path[0] == '/' &&
+               strlen(request.open.path) + 1 == request.open.head.path_size);
+        break;
+    case INIT_LANE:
+        assert(request.lane.lane < LANE_MAX);
+        break;
+    case INIT_KEEP:
+        assert(size == sizeof request.keep && request.keep.id != 0 && request.keep.lane < LANE_MAX);
+        break;
+    case INIT_OUTLIVE:
+        assert(size == sizeof request.outlive);
+        break;
+    case INIT_FILE:
+        check_file(&request.file.head, request.file.paths, size - sizeof request.file.head);
+        break;
+    default:
+        assert(request.type == INIT_SIGNAL && size == sizeof request.signal);
+    }
 }
 
 static void fuzz_lane(const uint8_t *data, size_t size)

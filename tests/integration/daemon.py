@@ -276,7 +276,7 @@ def websocket(daemon, path, tcp=False, **options):
     """A connection of Python's `websockets`, to be used in `async with` or awaited."""
     options.setdefault("max_size", None)
     options.setdefault("open_timeout", PATIENCE)
-    options.setdefault("close_timeout", PATIENCE)
+    options.setdefault("close_timeout", 10)
     options.setdefault("ping_interval", None)
     options.setdefault("compression", None)
     if tcp:

@@ -349,6 +349,8 @@ async def clock_jump(scene):
         seen = (await scene.one.info())["last_used_at"]
         scene.report.say(f"clock {jump} s: last_used_at {seen}, time-out after {timed['duration_ms']} ms")
         await scene.well()
+    for path in Path("/dev/shm").glob(f"*faketime_s*_{daemon.process.pid}"):
+        path.unlink()
 
 
 async def gone_directory(scene):

@@ -26,8 +26,7 @@
 #include "core/json.h"
 #include "core/utf8.h"
 
-/* --- core
- * ----------------------------------------------------------------------------------------- */
+/* --- core --- */
 
 static void check_base64(const char *data, const char *text)
 {
@@ -211,8 +210,7 @@ static void test_json_parse(void **state)
     check_unparsable(wide, many - 1, "more than 100000 values");
 }
 
-/* --- routes
- * ----------------------------------------------------------------------------------------- */
+/* --- routes --- */
 
 static enum route_result match(const char *method, const char *path, struct route_match *ret)
 {
@@ -324,8 +322,7 @@ static void test_queries(void **state)
     assert_string_equal(err.message, "x: unknown field");
 }
 
-/* --- bodies
- * ----------------------------------------------------------------------------------------- */
+/* --- bodies --- */
 
 static json_t *parse(const char *text)
 {
@@ -585,8 +582,7 @@ static void test_resize(void **state)
     assert_int_equal(decode_resize(other, &size, &err), -1);
 }
 
-/* --- errors
- * ------------------------------------------------------------------------------------------ */
+/* --- errors --- */
 
 static void test_errors(void **state)
 {
@@ -637,8 +633,7 @@ static void test_file_errors(void **state)
     }
 }
 
-/* --- who may ask
- * ---------------------------------------------------------------------------------------- */
+/* --- who may ask --- */
 
 static enum guard_verdict browser(struct api_config *config, enum http_origin from,
                                   const char *host, const char *origin)
@@ -731,8 +726,7 @@ static void test_guard_token(void **state)
     api_config_release(&config);
 }
 
-/* --- streams cut into texts and lines
- * -------------------------------------------------------------------- */
+/* --- streams cut into texts and lines --- */
 
 /* However it is cut, the texts together are the repaired whole, and each is well-formed but for
    what was ill-formed anyway. */
@@ -823,8 +817,7 @@ static void test_lines(void **state)
     LINES("\xe2\xe2\xe2\xe2\n", 2, "<\xe2><\xe2><\xe2\xe2>");
 }
 
-/* --- ranges
- * ---------------------------------------------------------------------------------------------- */
+/* --- ranges --- */
 
 static void check_range(const char *header, uint64_t size, bool good, uint64_t offset,
                         uint64_t length)
@@ -861,8 +854,7 @@ static void test_ranges(void **state)
         assert_int_equal(range_parse(ignored[i]).kind, RANGE_NONE);
 }
 
-/* --- the description
- * ------------------------------------------------------------------------------------- */
+/* --- the description --- */
 
 static void check_refs(const json_t *root, const json_t *value)
 {

@@ -26,8 +26,7 @@
 
 #define TOKEN "a-token-for-the-tests"
 
-/* --- a file worker: what box-init's does, on a directory of the test's
- * -------------------------------- */
+/* --- a file worker: what box-init's does, on a directory of the test's --- */
 
 static char directory[] = "/tmp/test-rest-XXXXXX";
 
@@ -187,8 +186,7 @@ static int fake_file(struct backend_session *session, const struct file_request 
     return 0;
 }
 
-/* --- the server
- * --------------------------------------------------------------------------------------- */
+/* --- the server --- */
 
 static struct {
     pthread_t thread;
@@ -289,8 +287,7 @@ static int teardown(void **state)
     return system(command);
 }
 
-/* --- the client
- * --------------------------------------------------------------------------------------- */
+/* --- the client --- */
 
 static struct http_client *client;
 static json_t *document; /* /openapi.json */
@@ -448,8 +445,7 @@ static void end_session(const char *name)
     assert_string_equal(text_of(value, "deleted"), name);
 }
 
-/* --- tests
- * -------------------------------------------------------------------------------------------- */
+/* --- tests --- */
 
 static void test_openapi(void **state)
 {
@@ -572,6 +568,24 @@ static void test_exec(void **state)
     check_error(send_json("POST", "/v1/sessions/e/exec", "{\"cmd\":\"fail\"}"), 404,
                 "BoxValidationError", "no program");
     end_session("e");
+}
+
+/* Larger than what is parsed on the loop. */
+static void test_large_body(void **state)
+{
+    (void)state;
+    size_t size = 1u << 20;
+    cleanup_free char *text = xmalloc(size + 1);
+    memset(text, 'x', size);
+    text[size] = '\0';
+    cleanup_free char *body =
+        xasprintf("{\"session_id\":\"b\",\"cmd\":\"cat\",\"stdin\":\"%s\"}", text);
+    json_t *result = exec("/v1/exec", body);
+    assert_string_equal(text_of(result, "stdout"), text);
+    json_decref(result);
+    body[strlen(body) - 1] = ' ';
+    check_error(send_json("POST", "/v1/exec", body), 400, "BoxValidationError", "not JSON");
+    end_session("b");
 }
 
 static void test_exec_large(void **state)
@@ -880,8 +894,7 @@ static void test_processes(void **state)
     end_session("p");
 }
 
-/* --- websockets
- * ------------------------------------------------------------------------------------------ */
+/* --- websockets --- */
 
 static struct ws_client *open_socket(const char *target, const char *protocol, struct error *err)
 {
@@ -999,9 +1012,7 @@ static void test_pty(void **state)
     end_session("t");
 }
 
-/* --- files
- * ------------------------------------------------------------------------------------------------
- */
+/* --- files --- */
 
 #define F "/v1/sessions/f/files"
 
@@ -1152,16 +1163,17 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_openapi),    cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_list),       cmocka_unit_test(test_capacity),
-        cmocka_unit_test(test_exec),       cmocka_unit_test(test_exec_large),
-        cmocka_unit_test(test_stream),     cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_bad_bodies), cmocka_unit_test(test_who),
-        cmocka_unit_test(test_status),     cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_events),     cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_relay),      cmocka_unit_test(test_pty),
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_speed),      cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_openapi),     cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_list),        cmocka_unit_test(test_capacity),
+        cmocka_unit_test(test_exec),        cmocka_unit_test(test_large_body),
+        cmocka_unit_test(test_exec_large),  cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_leave),       cmocka_unit_test(test_bad_bodies),
+        cmocka_unit_test(test_who),         cmocka_unit_test(test_status),
+        cmocka_unit_test(test_metrics),     cmocka_unit_test(test_events),
+        cmocka_unit_test(test_processes),   cmocka_unit_test(test_relay),
+        cmocka_unit_test(test_pty),         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_directories), cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
