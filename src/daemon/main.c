@@ -93,7 +93,8 @@ static int start(struct daemon *daemon, struct error *err)
     raise_file_limit();
     notify_open();
     if ((*config->token_file && token_read(config->token_file, &daemon->token, err) < 0) ||
-        daemon_bind(daemon, &activation, err) < 0 || confine_privileges(&daemon->account, err) < 0)
+        daemon_bind(daemon, &activation, err) < 0 ||
+        confine_privileges(&daemon->account, err) < 0 || places_reach(config, err) < 0)
         return -1;
     log_event(LOG_INFO, "starting", LOG_TEXT("version", BOX_VERSION), LOG_NUMBER("pid", getpid()),
               LOG_NUMBER("spawner", pid), LOG_TEXT("backend", "native"),

@@ -150,6 +150,19 @@ int places_prepare(const struct config *config, const struct account *account, s
     return 0;
 }
 
+int places_reach(const struct config *config, struct error *err)
+{
+    const char *const directories[] = {config->run_dir, config->state_dir};
+    for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
+        if (access(directories[i], X_OK) < 0) {
+            error_errno(err, errno, "boxd's own account (user id %d) cannot enter %s",
+                        (int)geteuid(), directories[i]);
+            return error_hint(err, "chmod o+x the directories above it, or choose other ones");
+        }
+    }
+    return 0;
+}
+
 /* --- the lock --- */
 
 static int lock_held(int fd, const char *directory, struct error *err)

@@ -24,6 +24,9 @@ int account_find(const struct config *config, struct account *ret, struct error 
    those that are there, and gives the front what it needs. */
 int places_prepare(const struct config *config, const struct account *account, struct error *err);
 
+/* As the front, once it is that: whether it can get there, through the directories above. */
+int places_reach(const struct config *config, struct error *err);
+
 /* Held until this process ends. ERROR_UNAVAILABLE names the process that holds it. */
 int places_lock(const struct config *config, struct error *err);
 

@@ -28,10 +28,12 @@ static bool has_lanes(const struct cgroup_hierarchy *hierarchy)
     return (hierarchy->controllers & LANE_CONTROLLERS) != 0;
 }
 
-/* The group that stands for a lane in this hierarchy. */
+/* The group that stands for a lane in this hierarchy. Init's is the session itself: v1 lets a group have
+   members beside groups, and each group of the memory hierarchy costs some 100 KiB where there are
+   thousands. */
 static int lane_in(const struct cgroup_hierarchy *hierarchy, int lane)
 {
-    return has_lanes(hierarchy) ? lane : CGROUP_SESSION_ITSELF;
+    return has_lanes(hierarchy) && lane != CGROUP_LANE_INIT ? lane : CGROUP_SESSION_ITSELF;
 }
 
 static const struct cgroup_hierarchy *find(const struct cgroup_root *root, unsigned controller)
@@ -107,6 +109,8 @@ static int v1_session_limit(struct cgroup_root *root, const char *name,
 
 static int v1_lane_create(struct cgroup_root *root, const char *name, int lane, struct error *err)
 {
+    if (lane == CGROUP_LANE_INIT)
+        return 0;
     for (size_t i = 0; i < root->v1.count; i++) {
         const struct cgroup_hierarchy *hierarchy = &root->v1.hierarchies[i];
         if (has_lanes(hierarchy) && cgroup_make(hierarchy->dir, name, lane, err) < 0)

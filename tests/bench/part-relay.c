@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common.h"
-#include "core/fd.h"
+#include "core/mem.h"
 #include "parts.h"
 #include "rows.h"
 #include "sessions.h"
@@ -20,15 +20,25 @@ static const char line[] =
 #define LINE_SIZE (sizeof line - 1)
 
 static struct daemon boxd;
-static struct client relay;
+static struct client tcp, local;
 static int to_cat[2], from_cat[2];
+
+static void round_trip(struct client *relay)
+{
+    client_send_text(relay, line, LINE_SIZE - 1);
+    client_read_text(relay);
+    if (relay->body_size != LINE_SIZE - 1 || memcmp(relay->body, line, LINE_SIZE - 1) != 0)
+        bench_fail("the relay gave back something else: %.200s", relay->body);
+}
 
 static void by_relay(void)
 {
-    client_send_text(&relay, line, LINE_SIZE - 1);
-    client_read_text(&relay);
-    if (relay.body_size != LINE_SIZE - 1 || memcmp(relay.body, line, LINE_SIZE - 1) != 0)
-        bench_fail("the relay gave back something else: %.200s", relay.body);
+    round_trip(&tcp);
+}
+
+static void by_local_relay(void)
+{
+    round_trip(&local);
 }
 
 static void by_pipe(void)
@@ -63,10 +73,14 @@ static void start_relay(void)
     client_open(&client, &boxd, true);
     session_create(&client, 0);
     client_expect(&client, 201, "POST", "/v1/sessions/bench-0/processes",
-                  "{\"command\":\"cat\",\"args\":[]}");
+                  "{\"process_id\":\"tcp\",\"command\":\"cat\"}");
+    client_expect(&client, 201, "POST", "/v1/sessions/bench-0/processes",
+                  "{\"process_id\":\"local\",\"command\":\"cat\"}");
     client_close(&client);
-    client_open(&relay, &boxd, true);
-    client_upgrade(&relay, "/v1/sessions/bench-0/managed-process/ws");
+    client_open(&tcp, &boxd, true);
+    client_upgrade(&tcp, "/v1/sessions/bench-0/managed-process/tcp/ws");
+    client_open(&local, &boxd, false);
+    client_upgrade(&local, "/v1/sessions/bench-0/managed-process/local/ws");
 }
 
 void part_relay(void)
@@ -75,16 +89,18 @@ void part_relay(void)
         {"cat on two pipes", by_pipe, 1},
         {"cat behind the relay", by_relay, 1,
          .ratios = {{.against = 1, AT_MOST(2), "a relayed round trip, against bare pipes"}}},
+        {"the same, Unix socket", by_local_relay, 1, .ratios = {{.against = 1}}},
     };
     if (!bench.boxd)
         return;
     pid_t cat = start_cat();
     start_relay();
-    rows_measure(rows, 2, bench.rounds * 5);
+    rows_measure(rows, ARRAY_SIZE(rows), bench.rounds * 5);
     close(to_cat[1]);
     close(from_cat[0]);
     wait_for(cat);
-    client_close(&relay);
+    client_close(&tcp);
+    client_close(&local);
     daemon_stop(&boxd);
-    rows_print("a line there and back, milliseconds", rows, 2);
+    rows_print("a line there and back, milliseconds", rows, ARRAY_SIZE(rows));
 }
