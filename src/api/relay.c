@@ -15,6 +15,9 @@
 
 #define LINE_MAX_BYTES (16u << 20)
 #define PENDING_MAX    (256u << 10)
+/* What the client has not read when it is cut off it asks for again, so less than the half of a
+   ring that is kept for that may be on its way. */
+#define SEND_BUFFER    (64 * 1024)
 #define PING_MS        30000
 #define WS_UNSUPPORTED 1003
 
@@ -208,6 +211,7 @@ static void open_relay(struct call *call, const char *id)
         /* With its newline it is a line that the process's input can hold. */
         .message_max = LINE_MAX_BYTES - 1,
         .ping_ms = PING_MS,
+        .send_buffer = SEND_BUFFER,
         .protocol = "mcp",
     };
     struct relay *relay = xcalloc(1, sizeof *relay);

@@ -26,6 +26,12 @@ struct websocket_reader {
     int fail;
     bool closed;
 
+    /* The frame that is being fed. */
+    uint8_t head[WEBSOCKET_HEADER_MAX];
+    size_t head_size;
+    uint64_t payload_left;
+    bool announced_too_much;
+
     /* The current frame. */
     bool in_frame;
     uint64_t frame_left;
@@ -40,17 +46,57 @@ struct websocket_reader {
     struct buf message;
 };
 
+/* wslay tells of a frame's head only together with the first of its payload, which may never come.
+   So heads are fed to it byte by byte and read on the way: what announces too much fails at once.
+ */
+static size_t head_needed(const uint8_t *head, size_t size)
+{
+    size_t length = size < 2 ? 0 : head[1] & 0x7f;
+    size_t extra = length == 127 ? 8 : length == 126 ? 2 : 0;
+    return size < 2 ? 2 : 2 + extra + (head[1] & 0x80 ? 4 : 0);
+}
+
+static uint64_t head_payload(const uint8_t *head)
+{
+    uint64_t length = head[1] & 0x7f;
+    size_t bytes = length == 127 ? 8 : length == 126 ? 2 : 0;
+    for (size_t i = 0; i < bytes; i++)
+        length = (i ? length << 8 : 0) | head[2 + i];
+    return length;
+}
+
+static void take_head_byte(struct websocket_reader *reader, uint8_t byte)
+{
+    reader->head[reader->head_size++] = byte;
+    if (reader->head_size < head_needed(reader->head, reader->head_size))
+        return;
+    uint8_t first = reader->head[0];
+    bool whole = reader->head[1] & 0x80 && !(first & 0x70); /* else it fails for that */
+    reader->payload_left = head_payload(reader->head);
+    reader->head_size = 0;
+    if (whole && !wslay_is_ctrl_frame(first & 0xf) &&
+        reader->payload_left > reader->message_max - reader->message.size)
+        reader->announced_too_much = true;
+}
+
 static ssize_t on_receive(uint8_t *buffer, size_t size, int flags, void *owner)
 {
     struct websocket_reader *reader = owner;
     (void)flags;
+    uint64_t most = reader->payload_left ? reader->payload_left : 1;
     if (size > reader->left)
         size = reader->left;
+    if (size > most)
+        size = (size_t)most;
     if (size == 0)
         return -1;
     memcpy(buffer, reader->data, size);
     reader->data += size;
     reader->left -= size;
+    if (reader->payload_left)
+        reader->payload_left -= size;
+    else
+        take_head_byte(reader, buffer[0]);
     return (ssize_t)size;
 }
 
@@ -209,7 +255,9 @@ size_t websocket_reader_feed(struct websocket_reader *reader, const char *data, 
         struct wslay_frame_iocb frame;
         memset(&frame, 0, sizeof frame);
         ssize_t r = wslay_frame_recv(reader->frames, &frame);
-        if (r == WSLAY_ERR_WANT_READ) {
+        if (reader->announced_too_much) {
+            reader->fail = WEBSOCKET_TOO_BIG;
+        } else if (r == WSLAY_ERR_WANT_READ) {
             /* It also says so with bytes left, if those it had did not reach. */
             if (reader->left == 0)
                 break;

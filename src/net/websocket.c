@@ -3,6 +3,7 @@
 #include "net/websocket.h"
 
 #include <string.h>
+#include <sys/socket.h>
 #include <wslay/wslay.h>
 
 #include "core/mem.h"
@@ -194,6 +195,9 @@ struct websocket *websocket_accept(struct http_request *req,
     parts[0].iov_len = strlen(parts[0].iov_base);
     http_conn_send(req->conn, parts, ARRAY_SIZE(parts));
     ws->conn = http_conn_upgrade(req, &upgrade, ws);
+    if (options->send_buffer)
+        setsockopt(ws->conn->fd, SOL_SOCKET, SO_SNDBUF, &options->send_buffer,
+                   sizeof options->send_buffer);
     if (ws->ping_ms)
         http_conn_deadline(ws->conn, http_conn_now(ws->conn) + ws->ping_ms);
     return ws;

@@ -20,6 +20,8 @@ struct websocket_options {
     unsigned fragments_max; /* of a message; over: 1009 (0: 4,096) */
     unsigned ping_ms;       /* a ping as often as that; no pong or other frame until the next: dead.
                                0: none */
+    int send_buffer;        /* of the kernel, in bytes: what is on its way cannot be taken back.
+                               0: as it is */
     const char *protocol;   /* subprotocol to echo if the client offered it; NULL: none */
 };
 

@@ -104,7 +104,7 @@ static uint64_t where_to_begin(const struct process *process, uint64_t since)
         return process_unread(process);
     /* An offset that was never reached is of another process under the same name. */
     if (since < oldest || since > written)
-        return oldest;
+        return process_oldest_line(process);
     return since;
 }
 

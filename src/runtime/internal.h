@@ -496,6 +496,8 @@ uint64_t process_oldest(const struct process *process, enum stream stream);
 const char *process_at(const struct process *process, enum stream stream, uint64_t offset,
                        size_t *ret_size);
 uint64_t process_unread(const struct process *process);
+/* Where stdout can be read from without beginning inside a line. */
+uint64_t process_oldest_line(const struct process *process);
 void process_drop_ring(struct process *process);
 
 /* --- attachments (attach.c) ------------------------------------------------------------------- */

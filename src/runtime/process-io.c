@@ -13,12 +13,15 @@
 
 /* --- output ----------------------------------------------------------------------------------- */
 
+/* Of a ring that somebody reads from, half stays what has been told already: not all of that has
+   arrived, and who comes back wants it again. */
 static size_t room(const struct process *process, enum stream stream)
 {
     uint64_t floor = stream == STREAM_OUTPUT ? attachments_floor(process) : UINT64_MAX;
     if (floor == UINT64_MAX)
         return ring_size(stream);
-    return ring_size(stream) - (size_t)(ring_written(&process->ring, stream) - floor);
+    uint64_t ahead = ring_written(&process->ring, stream) - floor;
+    return ahead < ring_size(stream) / 2 ? ring_size(stream) / 2 - (size_t)ahead : 0;
 }
 
 static void output_close(struct process *process, enum stream stream)
@@ -281,6 +284,12 @@ const char *process_at(const struct process *process, enum stream stream, uint64
     *ret_size = (size_t)(process->totals[stream] - offset);
     size_t place = process->tail_sizes[stream] - *ret_size;
     return process->tails[stream] ? process->tails[stream] + place : "";
+}
+
+uint64_t process_oldest_line(const struct process *process)
+{
+    return process->ring.header ? ring_oldest_line(&process->ring)
+                                : process_oldest(process, STREAM_OUTPUT);
 }
 
 uint64_t process_unread(const struct process *process)

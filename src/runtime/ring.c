@@ -215,10 +215,15 @@ void ring_set_delivered(struct ring *ring, uint64_t offset)
 
 uint64_t ring_unread(const struct ring *ring)
 {
-    uint64_t oldest = ring_oldest(ring, 0);
     uint64_t delivered = ring_delivered(ring);
-    if (delivered >= oldest)
-        return delivered;
+    return delivered >= ring_oldest(ring, 0) ? delivered : ring_oldest_line(ring);
+}
+
+uint64_t ring_oldest_line(const struct ring *ring)
+{
+    uint64_t oldest = ring_oldest(ring, 0);
+    if (oldest == 0)
+        return 0;
     uint64_t written = ring_written(ring, 0);
     for (uint64_t at = oldest; at < written;) {
         size_t part;

@@ -52,6 +52,8 @@ void ring_set_delivered(struct ring *ring, uint64_t offset);
 /* Where somebody who wants what nobody had begins: there, or, if that is overwritten, at the first
    line that is whole. */
 uint64_t ring_unread(const struct ring *ring);
+/* The first line of stdout that is whole. */
+uint64_t ring_oldest_line(const struct ring *ring);
 
 /* For the tests: as if the process had died inside ring_fill(), after the bytes were moved. */
 void ring_fill_interrupted(struct ring *ring, int stream, int pipe, size_t most);

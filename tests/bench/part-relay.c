@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line to a process and back: `cat` in a session behind the relay, and a bare `cat` on two pipes,
-   in turns. */
+   in turns. Between them, for scale, a relay that does nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bare-relay.h"
 #include "common.h"
 #include "core/mem.h"
 #include "parts.h"
@@ -22,6 +23,7 @@ static const char line[] =
 static struct daemon boxd;
 static struct client tcp, local;
 static int to_cat[2], from_cat[2];
+static int bare_relay;
 
 static void round_trip(struct client *relay)
 {
@@ -41,18 +43,28 @@ static void by_local_relay(void)
     round_trip(&local);
 }
 
-static void by_pipe(void)
+static void through(int in, int out)
 {
     char back[LINE_SIZE];
     size_t size = 0;
-    if (write(to_cat[1], line, LINE_SIZE) != (ssize_t)LINE_SIZE)
+    if (write(in, line, LINE_SIZE) != (ssize_t)LINE_SIZE)
         bench_fail("write: %s", strerror(errno));
     while (size < LINE_SIZE) {
-        ssize_t got = read(from_cat[0], back + size, LINE_SIZE - size);
+        ssize_t got = read(out, back + size, LINE_SIZE - size);
         if (got <= 0)
             bench_fail("read: %s", strerror(errno));
         size += (size_t)got;
     }
+}
+
+static void by_pipe(void)
+{
+    through(to_cat[1], from_cat[0]);
+}
+
+static void by_bare_relay(void)
+{
+    through(bare_relay, bare_relay);
 }
 
 static pid_t start_cat(void)
@@ -87,18 +99,22 @@ void part_relay(void)
 {
     static struct row rows[] = {
         {"cat on two pipes", by_pipe, 1},
-        {"cat behind the relay", by_relay, 1,
-         .ratios = {{.against = 1, AT_MOST(2), "a relayed round trip, against bare pipes"}}},
+        {"cat behind a bare relay on TCP", by_bare_relay, 1, .ratios = {{.against = 1}}},
+        {"cat behind boxd's relay", by_relay, 1,
+         .ratios = {{.against = 1, AT_MOST(2), "a relayed round trip, against bare pipes"},
+                    {.against = 2, .name = "a relayed round trip, against a bare relay"}}},
         {"the same, Unix socket", by_local_relay, 1, .ratios = {{.against = 1}}},
     };
     if (!bench.boxd)
         return;
     pid_t cat = start_cat();
+    bare_relay = bare_relay_start();
     start_relay();
     rows_measure(rows, ARRAY_SIZE(rows), bench.rounds * 5);
     close(to_cat[1]);
     close(from_cat[0]);
     wait_for(cat);
+    close(bare_relay);
     client_close(&tcp);
     client_close(&local);
     daemon_stop(&boxd);

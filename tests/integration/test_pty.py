@@ -104,7 +104,7 @@ def test_size(daemon):
         await shell.ws.send(json.dumps({"type": "resize", "rows": 50, "cols": 132}))
         await shell.until(b"50 132\r\n")
 
-    asked(daemon, rows=33, cols=101, cmd="stty size; trap 'stty size' WINCH; while :; do sleep 0.05; done")
+    asked(daemon, rows=33, cols=101, cmd="trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done")
 
 
 def test_control_c(daemon):

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import hostview
-from conftest import PATIENCE
+from conftest import PATIENCE, SLOWNESS
 from daemon import asynchronous, raw, statuses, websocket
 
 websockets = pytest.importorskip("websockets", reason="python3-websockets is not installed")
@@ -484,7 +484,7 @@ HOSTILE = {
 @pytest.mark.parametrize("data,code", HOSTILE.values(), ids=HOSTILE.keys())
 def test_47_hostile_frames(daemon, session, data, code):
     session.start("cat")
-    with daemon.client.socket() as sock:
+    with daemon.client.socket(timeout=10 * SLOWNESS) as sock:
         answer = raw(sock, UPGRADE.format(path(session)).encode(), until_close=False)
         assert statuses(answer) == [101], answer
         rest = answer.split(b"\r\n\r\n", 1)[1] + raw(sock, data)

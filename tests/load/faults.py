@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Full disks, no descriptors left, torn records, groups killed from outside, a clock that jumps: boxd says
-what is wrong, goes on, and is well again when the fault is over."""
+"""Full disks, no descriptors left, torn records and the like: boxd says what is wrong, goes on, and gets well."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients at once, each doing a bit of everything: no error, nothing lost or mixed up, and
-afterwards nothing more than before."""
+"""Many clients at once, each doing a bit of everything: no error, nothing mixed up, nothing more than before."""
 
 import asyncio
 import os

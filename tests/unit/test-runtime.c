@@ -1377,10 +1377,10 @@ static void test_attach_backpressure(void **state)
     attachment_pause(talk.attachment);
     spin_until(f, talk.attached);
     attachment_write(talk.attachment, "!", 1);
-    spin_until(f, process_written(process, STREAM_OUTPUT) >= RING_OUTPUT_SIZE);
+    spin_until(f, process_written(process, STREAM_OUTPUT) >= RING_OUTPUT_SIZE / 2);
     turn(f, 5);
-    /* Held up before anything it has not had is overwritten. */
-    assert_int_equal(process_written(process, STREAM_OUTPUT), RING_OUTPUT_SIZE);
+    /* Held up at half the ring: the other half is for what was told and has not arrived. */
+    assert_int_equal(process_written(process, STREAM_OUTPUT), RING_OUTPUT_SIZE / 2);
     assert_int_equal(process_oldest(process, STREAM_OUTPUT), 0);
     assert_true(runs(process));
     attachment_resume(talk.attachment);
