@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/outcome.h"
+#include "sandbox/peer.h"
 #include "sandbox/protocol.h"
 #include "sandbox/request.h"
 #include "sandbox/spec.h"
@@ -55,6 +56,14 @@ struct native {
     struct call_list unanswered;
     struct native_session *sessions;
 };
+
+/* Whether the answer is one, and not a refusal: 0, or -1 with the reason. */
+static inline int spawner_answered(const struct spawner_reply *reply, struct error *err)
+{
+    if (!reply)
+        return error_set(err, ERROR_UNAVAILABLE, "the spawner has ended");
+    return reply->code ? peer_spawner_failed(reply, err) : 0;
+}
 
 /* Copies the message, whose head is a struct spawner_request; the tag is set here. */
 void native_call(struct native *native, const void *message, size_t size, spawner_answer answer,

@@ -10,7 +10,6 @@
 
 #include "backend/native-internal.h"
 #include "core/fd.h"
-#include "sandbox/peer.h"
 
 struct native_lane *native_lane(struct native_session *session, unsigned index)
 {
@@ -188,11 +187,8 @@ static void on_groups(void *data, const struct spawner_reply *reply, int *fds, s
         native_session_drop(session);
         return;
     }
-    if (!reply || reply->code) {
-        if (reply)
-            peer_spawner_failed(reply, &err);
-        else
-            error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
+    if (spawner_answered(reply, &err) < 0) {
+        /* told below */
     } else if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         error_errno(&err, errno, "cannot make a socket");
     } else {

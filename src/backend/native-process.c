@@ -10,7 +10,6 @@
 
 #include "backend/native-internal.h"
 #include "core/fd.h"
-#include "sandbox/peer.h"
 #include "sandbox/seccomp.h"
 
 #define START_TIMEOUT_MS 10000

@@ -7,7 +7,6 @@
 
 #include "backend/native-internal.h"
 #include "core/fd.h"
-#include "sandbox/peer.h"
 
 void native_session_hold(struct native_session *session)
 {
@@ -120,16 +119,13 @@ static void on_destroyed(void *data, const struct spawner_reply *reply, int *fds
     struct error err = ERROR_INIT;
     (void)fds;
     (void)count;
-    if (!reply)
-        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
-    else if (reply->code)
-        peer_spawner_failed(reply, &err);
+    int rc = spawner_answered(reply, &err);
     struct error gone = ERROR_INIT;
     error_set(&gone, ERROR_GONE, "the session was ended");
     end_processes(session, &gone);
     detach(session);
     if (session->destroyed)
-        session->destroyed(session->destroyed_data, err.code ? &err : NULL);
+        session->destroyed(session->destroyed_data, rc < 0 ? &err : NULL);
     native_session_drop(session);
 }
 

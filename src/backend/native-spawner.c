@@ -8,7 +8,6 @@
 
 #include "backend/native-internal.h"
 #include "core/fd.h"
-#include "sandbox/peer.h"
 
 static void list_add(struct call_list *list, struct spawner_call *call)
 {

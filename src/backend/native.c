@@ -11,7 +11,6 @@
 #include "core/fd.h"
 #include "sandbox/facts.h"
 #include "sandbox/net.h"
-#include "sandbox/peer.h"
 
 #define MIB              (1024ULL * 1024)
 #define READY_TIMEOUT_MS 30000
@@ -134,18 +133,15 @@ static void on_created(void *data, const struct spawner_reply *reply, int *fds, 
 {
     struct native_session *session = data;
     struct error err = ERROR_INIT;
-    if (!reply)
-        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
-    else if (reply->code)
-        peer_spawner_failed(reply, &err);
-    else if (count < 2)
-        error_set(&err, ERROR_PROTOCOL, "the spawner sent no sockets");
-    if (reply && !reply->code)
+    int rc = spawner_answered(reply, &err);
+    if (rc == 0)
         session->number = reply->session;
+    if (rc == 0 && count < 2)
+        rc = error_set(&err, ERROR_PROTOCOL, "the spawner sent no sockets");
     /* Somebody has deleted it meanwhile. */
     if (session->state == NATIVE_LEAVING)
         native_session_destroy(session);
-    else if (err.code)
+    else if (rc < 0)
         native_session_failed(session, &err);
     else
         take_created(session, reply, fds, count);
@@ -189,17 +185,14 @@ static void on_adopted(void *data, const struct spawner_reply *reply, int *fds, 
 {
     struct native_session *session = data;
     struct error err = ERROR_INIT;
-    if (!reply)
-        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
-    else if (reply->code)
-        peer_spawner_failed(reply, &err);
-    else if (count < 1)
-        error_set(&err, ERROR_PROTOCOL, "the spawner sent no socket");
-    if (reply && !reply->code)
+    int rc = spawner_answered(reply, &err);
+    if (rc == 0)
         session->number = reply->session;
+    if (rc == 0 && count < 1)
+        rc = error_set(&err, ERROR_PROTOCOL, "the spawner sent no socket");
     if (session->state == NATIVE_LEAVING) {
         native_session_destroy(session);
-    } else if (err.code) {
+    } else if (rc < 0) {
         native_session_failed(session, &err);
     } else {
         session->state = NATIVE_ADOPTING;
@@ -293,11 +286,7 @@ static void on_usage(void *data, const struct spawner_reply *reply, int *fds, si
     struct error err = ERROR_INIT;
     (void)fds;
     (void)count;
-    if (!reply)
-        error_set(&err, ERROR_UNAVAILABLE, "the spawner has ended");
-    else if (reply->code)
-        peer_spawner_failed(reply, &err);
-    if (err.code) {
+    if (spawner_answered(reply, &err) < 0) {
         question->done(question->data, NULL, &err);
     } else {
         const struct backend_usage usage = {.cpu_us = reply->usage.cpu_us,

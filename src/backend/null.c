@@ -727,7 +727,7 @@ static void null_close(struct backend *base)
         if (backend->sessions->outlives && !backend->sessions->destroyed)
             survive(backend->sessions);
         else
-            session_free(backend->sessions);
+            session_free(backend->sessions); /* NOLINT: likewise */
     }
     uv_close((uv_handle_t *)&backend->timer, on_closed);
 }

@@ -5,21 +5,21 @@
 #include <stdint.h>
 
 /* code, stable name */
-#define ERROR_CODES(X)                                                          \
-    X(NONE, "none")                                                             \
-    X(INVALID, "invalid_argument") /* the request itself is wrong */            \
-    X(DENIED, "denied")            /* policy forbids it */                      \
-    X(UNSUPPORTED, "unsupported")  /* this machine cannot do it */              \
-    X(NOT_FOUND, "not_found")      /* the thing named does not exist */         \
-    X(LIMIT, "limit_exceeded")     /* a ceiling was reached */                  \
-    X(PROTOCOL, "protocol")        /* a peer sent something malformed */        \
-    X(GONE, "gone")                /* the session or process ended meanwhile */ \
-    X(SYSTEM, "system")            /* a system call failed */                   \
-    X(CAPACITY, "capacity")        /* the daemon holds as much as it may */     \
-    X(UNAVAILABLE, "unavailable")  /* not now: starting, stopping, no backend */ \
-    X(NO_SESSION, "no_session")    /* no session of that name */                \
-    X(SESSION_CONFLICT, "session_conflict") /* it exists, and is different */   \
-    X(NO_PROCESS, "no_process")    /* no managed process of that name */        \
+#define ERROR_CODES(X)                                                                    \
+    X(NONE, "none")                                                                       \
+    X(INVALID, "invalid_argument")          /* the request itself is wrong */             \
+    X(DENIED, "denied")                     /* policy forbids it */                       \
+    X(UNSUPPORTED, "unsupported")           /* this machine cannot do it */               \
+    X(NOT_FOUND, "not_found")               /* the thing named does not exist */          \
+    X(LIMIT, "limit_exceeded")              /* a ceiling was reached */                   \
+    X(PROTOCOL, "protocol")                 /* a peer sent something malformed */         \
+    X(GONE, "gone")                         /* the session or process ended meanwhile */  \
+    X(SYSTEM, "system")                     /* a system call failed */                    \
+    X(CAPACITY, "capacity")                 /* the daemon holds as much as it may */      \
+    X(UNAVAILABLE, "unavailable")           /* not now: starting, stopping, no backend */ \
+    X(NO_SESSION, "no_session")             /* no session of that name */                 \
+    X(SESSION_CONFLICT, "session_conflict") /* it exists, and is different */             \
+    X(NO_PROCESS, "no_process")             /* no managed process of that name */         \
     X(PROCESS_CONFLICT, "process_conflict") /* it is not in a state for that */
 
 enum error_code {

@@ -51,8 +51,8 @@ struct file_request {
 
 struct file_reply {
     int32_t errnum; /* 0: done, or go on */
-    uint32_t mode;  /* type and permissions, as stat(2) has them; of WRITE's first what is there now,
-                       0: nothing */
+    uint32_t mode; /* type and permissions, as stat(2) has them; of WRITE's first what is there now,
+                      0: nothing */
     uint64_t size;
     uint64_t length; /* READ: bytes that follow */
     int64_t mtime_ns;

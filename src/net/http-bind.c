@@ -101,9 +101,10 @@ void http_address_text(int fd, char *ret, size_t size)
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     char host[INET6_ADDRSTRLEN] = "?";
-    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
-        snprintf(ret, size, "?");
-    } else if (address.ss_family == AF_UNIX) {
+    snprintf(ret, size, "?");
+    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+        return;
+    if (address.ss_family == AF_UNIX) {
         snprintf(ret, size, "unix:%s", ((struct sockaddr_un *)&address)->sun_path);
     } else if (address.ss_family == AF_INET) {
         const struct sockaddr_in *in = (struct sockaddr_in *)&address;
@@ -113,7 +114,5 @@ void http_address_text(int fd, char *ret, size_t size)
         const struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address;
         inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
         snprintf(ret, size, "[%s]:%u", host, ntohs(in6->sin6_port));
-    } else {
-        snprintf(ret, size, "?");
     }
 }

@@ -129,7 +129,7 @@ static int wanted_events(const struct http_conn *conn)
         /* With nothing to be read for, still: to see the client leave. */
         if (http_input_awaited(conn))
             return sending | UV_READABLE;
-        if (!conn->req->paused && conn->in_end < conn->in_capacity)
+        if (conn->req && !conn->req->paused && conn->in_end < conn->in_capacity)
             return sending | UV_READABLE;
         return sending | UV_DISCONNECT;
     case HTTP_STATE_UPGRADED:

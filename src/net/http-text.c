@@ -87,7 +87,7 @@ char *http_decode(const char *text, size_t size, bool plus)
     cleanup_free char *out = xmalloc(size + 1);
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
-        int c = text[i];
+        int c = (unsigned char)text[i];
         if (c == '%') {
             int high = i + 2 < size ? hex_digit(text[i + 1]) : -1;
             int low = i + 2 < size ? hex_digit(text[i + 2]) : -1;

@@ -207,6 +207,7 @@ struct record_waiter {
     void (*done)(struct record_waiter *waiter, const struct error *err);
 };
 
+/* In an order for readers. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct session {
     struct runtime *runtime;
     struct list link;

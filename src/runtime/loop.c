@@ -85,6 +85,10 @@ void task_cancel(struct task *task)
 
 void memory_later(struct runtime *runtime, void *memory)
 {
+    if (!runtime->loop_ready) {
+        free(memory);
+        return;
+    }
     if (!memory)
         return;
     if (runtime->grave_count == runtime->grave_capacity) {

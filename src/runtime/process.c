@@ -134,10 +134,7 @@ void process_release(struct process *process)
     free(process->backlog);
     task_cancel(&process->task);
     process_spec_release(&process->spec);
-    if (process->runtime->loop_ready)
-        memory_later(process->runtime, process);
-    else
-        free(process);
+    memory_later(process->runtime, process);
 }
 
 void process_forget(struct process *process)

@@ -28,9 +28,9 @@ static bool has_lanes(const struct cgroup_hierarchy *hierarchy)
     return (hierarchy->controllers & LANE_CONTROLLERS) != 0;
 }
 
-/* The group that stands for a lane in this hierarchy. Init's is the session itself: v1 lets a group have
-   members beside groups, and each group of the memory hierarchy costs some 100 KiB where there are
-   thousands. */
+/* The group that stands for a lane in this hierarchy. Init's is the session itself: v1 lets a group
+   have members beside groups, and each group of the memory hierarchy costs some 100 KiB where there
+   are thousands. */
 static int lane_in(const struct cgroup_hierarchy *hierarchy, int lane)
 {
     return has_lanes(hierarchy) && lane != CGROUP_LANE_INIT ? lane : CGROUP_SESSION_ITSELF;

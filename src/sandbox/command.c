@@ -67,7 +67,7 @@ static int start_in_lane(struct sandbox *sandbox, int index, const struct comman
                          struct command *ret, struct error *err)
 {
     struct lane *lane = &sandbox->lanes[index];
-    struct lane_started started;
+    struct lane_started started = {0};
     struct cgroup_usage before = {0};
     int terminal = -1;
     if (lane->group.version != CGROUP_NONE) {

@@ -177,8 +177,8 @@ static bool is_ours(const struct spawner *spawner, const char *key)
 
 static void sweep_socket(const struct spawner *spawner, const char *key)
 {
-    int conn;
-    int pidfd;
+    int conn = -1;
+    int pidfd = -1;
     pid_t pid;
     if (!key_valid(key) || is_ours(spawner, key))
         return;

@@ -107,8 +107,8 @@ void part_relay(void)
     };
     if (!bench.boxd)
         return;
+    bare_relay = bare_relay_start(); /* first: it is a fork, and would hold the other's pipes */
     pid_t cat = start_cat();
-    bare_relay = bare_relay_start();
     start_relay();
     rows_measure(rows, ARRAY_SIZE(rows), bench.rounds * 5);
     close(to_cat[1]);
