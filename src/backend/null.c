@@ -446,8 +446,10 @@ static void session_unlink(struct null_session *session)
 static void session_free(struct null_session *session)
 {
     stop_slow(session);
-    while (session->processes)
-        process_free(session->processes);
+    for (struct null_process *process = session->processes, *next; process; process = next) {
+        next = process->next;
+        process_free(process);
+    }
     unpost(session, NULL);
     for (size_t i = 0; i < session->leaked_count; i++)
         fd_clear(&session->leaked[i]);
@@ -723,11 +725,12 @@ static void survive(struct null_session *session)
 static void null_close(struct backend *base)
 {
     struct null_backend *backend = (struct null_backend *)base;
-    while (backend->sessions) {
-        if (backend->sessions->outlives && !backend->sessions->destroyed)
-            survive(backend->sessions);
+    for (struct null_session *session = backend->sessions, *next; session; session = next) {
+        next = session->next;
+        if (session->outlives && !session->destroyed)
+            survive(session);
         else
-            session_free(backend->sessions); /* NOLINT: likewise */
+            session_free(session);
     }
     uv_close((uv_handle_t *)&backend->timer, on_closed);
 }

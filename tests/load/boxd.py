@@ -7,6 +7,7 @@ Settings, all from the environment:
   LOAD_DIR   where the daemon's directories are made (default: /run or /dev/shm, whichever is in memory)
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -28,6 +29,7 @@ SETTINGS = {
     "limits.max_sessions": 512,
     "limits.max_managed_processes": 512,
     "session_ttl_sec": 86400,
+    "outlive_sec": 300,  # what a run that was killed leaves goes by itself
     "log.level": "info",
     "audit.max_bytes": "1M",
     "audit.files": 1,
@@ -65,7 +67,7 @@ def die_with_parent():
 
 class Daemon:
     def __init__(self, name="boxd", **settings):
-        self.base = Path(tempfile.mkdtemp(prefix=f"boxd-load-{name}-", dir=base_directory()))
+        self.base = Path(tempfile.mkdtemp(prefix=f"boxd-load-{name}-{os.getpid()}-", dir=base_directory()))
         self.base.chmod(0o711)  # the front may be another user
         self.run = self.base / "run"
         self.state = self.base / "state"
@@ -186,15 +188,7 @@ class Daemon:
             self.wait()
         if self.spawner:
             self.kill(*[pid for pid in [self.spawner] if host.exe(pid) == str(self.binary)])
-        for _ in range(50):
-            left = host.own_processes(self)
-            if not left:
-                break
-            self.kill(*left)
-            time.sleep(0.05)
-        for path in host.groups(self):
-            host.remove_group(path)
-        shutil.rmtree(self.base, ignore_errors=True)
+        clear(self)
 
     def __enter__(self):
         return self
@@ -244,3 +238,38 @@ class Daemon:
         directory = self.inside(self.run / "inits")
         return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
 
+
+def clear(daemon):
+    """Ends every process of a daemon's sessions, and removes their groups and its directories."""
+    for _ in range(50):
+        left = host.own_processes(daemon)
+        if not left:
+            break
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    for path in host.groups(daemon):
+        host.remove_group(path)
+    shutil.rmtree(daemon.base, ignore_errors=True)
+
+
+class Remains:
+    """The directories of a daemon whose test is gone."""
+
+    def __init__(self, base):
+        self.base = base
+        self.run = base / "run"
+        self.binary = base / "bin" / "boxd"
+        self.keeper = None
+
+    def inside(self, path):
+        return path
+
+
+def clear_remains():
+    """What tests that were killed have left."""
+    for base in Path(base_directory()).glob("boxd-load-*-*-*"):
+        owner = base.name.split("-")[3]
+        if owner.isdigit() and not host.exists(int(owner)):
+            clear(Remains(base))

@@ -6,9 +6,11 @@ import asyncio
 import importlib
 import os
 import resource
+import signal
 import sys
 import traceback
 
+from boxd import clear_remains
 from report import Report
 
 LANES = ["mixed", "churn", "crowd", "faults", "hostile", "kill9"]
@@ -23,6 +25,8 @@ def main():
         sys.exit("the load tests need root")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # by way of all that clears up
+    clear_remains()
     failed = []
     for name in wanted:
         print(f"{name}: {importlib.import_module(name).__doc__.splitlines()[0]}", flush=True)
