@@ -49,34 +49,39 @@ struct websocket_reader {
 /* wslay tells of a frame's head only together with the first of its payload, which may never come.
    So heads are fed to it byte by byte and read on the way: what announces too much fails at once.
  */
-static size_t head_needed(const uint8_t *head, size_t size)
+static size_t head_length_end(const uint8_t *head, size_t size)
 {
     size_t length = size < 2 ? 0 : head[1] & 0x7f;
-    size_t extra = length == 127 ? 8 : length == 126 ? 2 : 0;
-    return size < 2 ? 2 : 2 + extra + (head[1] & 0x80 ? 4 : 0);
+    return length == 127 ? 10 : length == 126 ? 4 : 2;
 }
 
 static uint64_t head_payload(const uint8_t *head)
 {
-    uint64_t length = head[1] & 0x7f;
-    size_t bytes = length == 127 ? 8 : length == 126 ? 2 : 0;
-    for (size_t i = 0; i < bytes; i++)
-        length = (i ? length << 8 : 0) | head[2 + i];
+    size_t end = head_length_end(head, 2);
+    uint64_t length = end == 2 ? head[1] & 0x7f : 0;
+    for (size_t i = 2; i < end; i++)
+        length = length << 8 | head[i];
     return length;
 }
 
 static void take_head_byte(struct websocket_reader *reader, uint8_t byte)
 {
-    reader->head[reader->head_size++] = byte;
-    if (reader->head_size < head_needed(reader->head, reader->head_size))
+    uint8_t *head = reader->head;
+    head[reader->head_size++] = byte;
+    size_t end = head_length_end(head, reader->head_size);
+    if (reader->head_size < end)
         return;
-    uint8_t first = reader->head[0];
-    bool whole = reader->head[1] & 0x80 && !(first & 0x70); /* else it fails for that */
-    reader->payload_left = head_payload(reader->head);
-    reader->head_size = 0;
-    if (whole && !wslay_is_ctrl_frame(first & 0xf) &&
-        reader->payload_left > reader->message_max - reader->message.size)
+    bool masked = head[1] & 0x80;
+    uint8_t opcode = head[0] & 0xf;
+    uint64_t payload = head_payload(head);
+    /* What is wrong in another way fails for that. */
+    if (reader->head_size == end && masked && !(head[0] & 0x70) && !wslay_is_ctrl_frame(opcode) &&
+        payload <= INT64_MAX && payload > reader->message_max - reader->message.size)
         reader->announced_too_much = true;
+    if (reader->head_size < end + (masked ? 4 : 0))
+        return;
+    reader->payload_left = payload;
+    reader->head_size = 0;
 }
 
 static ssize_t on_receive(uint8_t *buffer, size_t size, int flags, void *owner)

@@ -2,6 +2,7 @@
 /* Making a session when there are few and when there are many, each time beside bare spawns, and
    what an idle one weighs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common.h"
@@ -15,6 +16,7 @@
 #define MANY    2000u
 #define EXTRA   MANY /* the one that comes and goes */
 #define SAMPLES 200
+#define STEPS   10u
 
 static struct daemon boxd;
 static struct client client;
@@ -32,6 +34,30 @@ static void sample(struct samples *spawns, struct samples *creates)
         samples_add(spawns, spawned - start);
         samples_add(creates, created - spawned);
     }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* From few to many in steps, each weighed by itself: what else happens on the machine meanwhile
+   falls into some of them, and the median is of the others. */
+static double create_many(void)
+{
+    double each[STEPS];
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned from = FEW + (MANY - FEW) * step / STEPS;
+        unsigned to = FEW + (MANY - FEW) * (step + 1) / STEPS;
+        double used = memory_in_use();
+        for (unsigned i = from; i < to; i++)
+            session_create(&client, i);
+        each[step] = (memory_in_use() - used) / (to - from);
+    }
+    qsort(each, STEPS, sizeof each[0], compare);
+    return (each[STEPS / 2] + each[(STEPS - 1) / 2]) / 2;
 }
 
 static void print_row(const char *name, unsigned live, struct summary create, struct summary spawn)
@@ -56,10 +82,7 @@ void part_many(void)
         session_create(&client, i);
     sample(&spawns[0], &creates[0]);
     memory_of_tree(boxd.pid, &before);
-    double used = memory_in_use();
-    for (unsigned i = FEW; i < MANY; i++)
-        session_create(&client, i);
-    double each = (memory_in_use() - used) / (MANY - FEW);
+    double each = create_many();
     memory_of_tree(boxd.pid, &after);
     sample(&spawns[1], &creates[1]);
     for (unsigned i = 0; i < MANY; i++)

@@ -435,7 +435,7 @@ def test_connections_that_are_cut(daemon):
         list(pool.map(cut, range(0, 1000, 3)))
     assert hostview.wait_until(lambda: session.info()["running"] == 0, PATIENCE)
     assert session.out("echo on") == "on\n"
-    assert hostview.wait_until(lambda: daemon.get("/healthz").ok()["resources"]["open_fds"] <= before + 4, PATIENCE), (
+    assert hostview.wait_until(lambda: daemon.get("/healthz").ok()["resources"]["open_fds"] <= before + 16, PATIENCE), (
         before, daemon.get("/healthz").json, connections(daemon), hostview.fds(daemon.pid))
 
 
