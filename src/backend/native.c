@@ -211,6 +211,7 @@ native_adopt(struct backend *backend, const struct session_spec *spec, const cha
     struct sandbox_spec sandbox;
     struct error err = ERROR_INIT;
     const char *group = json_string_value(json_object_get(record, "group"));
+    const char *notes = json_string_value(json_object_get(record, "notes"));
     const json_t *range = json_object_get(record, "range");
     struct spawner_adopt request = {
         .head = {.type = SPAWNER_ADOPT},
@@ -227,6 +228,7 @@ native_adopt(struct backend *backend, const struct session_spec *spec, const cha
     memcpy(session->group, request.group, sizeof session->group);
     session->range = request.range;
     session->linked = request.linked;
+    session->notes = xstrdup(notes ? notes : "");
     sandbox_spec_init(&sandbox);
     if (convert(native->options, spec, session->key, &sandbox, NULL) == 0)
         sandbox_spec_bounded(&sandbox, &session->bounded);
@@ -239,8 +241,9 @@ native_adopt(struct backend *backend, const struct session_spec *spec, const cha
 static json_t *native_record(const struct backend_session *base)
 {
     const struct native_session *session = (const struct native_session *)base;
-    return json_pack("{s:s, s:I, s:b}", "group", session->group, "range",
-                     (json_int_t)session->range, "linked", session->linked != 0);
+    return json_pack("{s:s, s:I, s:b, s:s}", "group", session->group, "range",
+                     (json_int_t)session->range, "linked", session->linked != 0, "notes",
+                     session->notes ? session->notes : "");
 }
 
 static void native_outlive(struct backend_session *base, uint32_t seconds)

@@ -70,7 +70,7 @@ struct http_server {
 };
 
 /* What an upgraded connection may leave unsent before its owner is told to wait. */
-#define HTTP_UPGRADED_UNSENT (256 * 1024)
+#define HTTP_UPGRADED_UNSENT (64 * 1024)
 
 /* Who took a connection over. `input` is called with what is there (and once, perhaps with nothing,
    after http_conn_hold() let it go on) and returns how much it took: less than all only while it is

@@ -39,7 +39,7 @@ bool websocket_wanted(struct http_request *req);
 struct websocket *websocket_accept(struct http_request *req,
                                    const struct websocket_options *options,
                                    const struct websocket_events *events, void *owner);
-/* False: more is waiting to be sent than should (256 KiB); it was taken all the same. */
+/* False: more is waiting to be sent than should (64 KiB); it was taken all the same. */
 bool websocket_send(struct websocket *ws, bool text, const void *data, size_t size);
 /* Stops and goes on reading from the client: for owners whose own sink is full. */
 void websocket_pause(struct websocket *ws);

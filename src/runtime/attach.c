@@ -4,6 +4,8 @@
 
 #include "runtime/internal.h"
 
+#define PIECE_MAX (32u * 1024)
+
 static struct attachment *holder(const struct process *process)
 {
     if (list_empty(&process->attachments))
@@ -80,6 +82,9 @@ void attachments_tell(struct process *process)
     while (may_be_told(attachment) && attachment->told < process_written(process, STREAM_OUTPUT)) {
         size_t size;
         const char *data = process_at(process, STREAM_OUTPUT, attachment->told, &size);
+        /* In pieces, so that whoever cannot take more can say so before it has all. */
+        if (size > PIECE_MAX)
+            size = PIECE_MAX;
         attachment->told += size;
         uint64_t told = attachment->told;
         attachment->events.output(attachment->owner, data, size);

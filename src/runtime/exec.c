@@ -116,6 +116,9 @@ void execution_place(struct execution *execution, struct session *session)
     if (execution->err || err.code != ERROR_NONE)
         return execution_fail(execution, &err);
     execution->number = session->next_number++;
+    /* So that no number is given twice by a successor, the record is ahead of them. */
+    if (execution->number % RECORD_NUMBERS == RECORD_NUMBERS - 1)
+        record_save(session, NULL);
     if (!execution->cwd)
         execution->cwd = xstrdup(session->spec.mount_path);
     list_append(execution->concurrent ? &session->concurrent : &session->serial, &execution->link);

@@ -202,6 +202,8 @@ struct opening {
     struct error *err;
 };
 
+#define RECORD_NUMBERS 256 /* commands between two records */
+
 struct record_waiter {
     struct list link;
     void (*done)(struct record_waiter *waiter, const struct error *err);

@@ -68,6 +68,12 @@ static json_t *process_json(const struct process *process)
                      process->cause, "actor", process->actor);
 }
 
+/* What a successor begins with: commands up to there are not recorded one by one. */
+static unsigned record_next_number(const struct session *session)
+{
+    return session->next_number - session->next_number % RECORD_NUMBERS + RECORD_NUMBERS;
+}
+
 json_t *record_make(const struct session *session)
 {
     json_t *processes = json_array();
@@ -82,7 +88,7 @@ json_t *record_make(const struct session *session)
         "key", session->key, "state", session->backend_record ? "ready" : "starting", "backend",
         session->runtime->ops->name, "actor", session->actor, "created_us",
         (json_int_t)session->created_us, "last_used_us", (json_int_t)session->last_used_us,
-        "next_number", (json_int_t)session->next_number, "next_keep",
+        "next_number", (json_int_t)record_next_number(session), "next_keep",
         (json_int_t)session->next_keep, "spec", spec_json(&session->spec), "record",
         session->backend_record, "processes", processes);
 }

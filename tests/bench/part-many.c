@@ -45,9 +45,8 @@ static int compare(const void *a, const void *b)
 
 /* From few to many in steps, each weighed by itself: what else happens on the machine meanwhile
    falls into some of them, and the median is of the others. */
-static double create_many(void)
+static double create_many(double *each)
 {
-    double each[STEPS];
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned from = FEW + (MANY - FEW) * step / STEPS;
         unsigned to = FEW + (MANY - FEW) * (step + 1) / STEPS;
@@ -56,7 +55,7 @@ static double create_many(void)
             session_create(&client, i);
         each[step] = (memory_in_use() - used) / (to - from);
     }
-    qsort(each, STEPS, sizeof each[0], compare);
+    qsort(each, STEPS, sizeof *each, compare);
     return (each[STEPS / 2] + each[(STEPS - 1) / 2]) / 2;
 }
 
@@ -82,7 +81,8 @@ void part_many(void)
         session_create(&client, i);
     sample(&spawns[0], &creates[0]);
     memory_of_tree(boxd.pid, &before);
-    double each = create_many();
+    double steps[STEPS];
+    double each = create_many(steps);
     memory_of_tree(boxd.pid, &after);
     sample(&spawns[1], &creates[1]);
     for (unsigned i = 0; i < MANY; i++)
@@ -97,8 +97,10 @@ void part_many(void)
     print_row("with", FEW, few, samples_summary(&spawns[0]));
     print_row("with", MANY, many, samples_summary(&spawns[1]));
     printf("%-38s %8.2f x   goal %s\n", "ratio of medians", ratio, goal_text(&create_goal, ratio));
-    printf("%-38s %8.0f KiB in all, of it %.1f in boxd and spawner   goal %s\n", "an idle session",
-           each, (after.pss_kib - before.pss_kib) / (MANY - FEW), goal_text(&weight_goal, each));
+    printf(
+        "%-38s %8.0f KiB in all (steps: %.0f to %.0f), of it %.1f in boxd and spawner   goal %s\n",
+        "an idle session", each, steps[0], steps[STEPS - 1],
+        (after.pss_kib - before.pss_kib) / (MANY - FEW), goal_text(&weight_goal, each));
     goal_add("create with 2,000 live, against with 10", &create_goal, ratio, "x");
     goal_add("an idle session, all told", &weight_goal, each, "KiB");
     fflush(stdout);

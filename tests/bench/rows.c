@@ -21,9 +21,11 @@ void rows_measure(struct row *rows, size_t count, int rounds)
         for (size_t i = 0; i < count; i++) {
             if (rows[i].missing || round % rows[i].every != 0)
                 continue;
-            uint64_t start = clock_ns();
-            rows[i].run();
-            samples_add(&rows[i].samples, clock_ns() - start);
+            for (int k = 0; k < (rows[i].repeat ? rows[i].repeat : 1); k++) {
+                uint64_t start = clock_ns();
+                rows[i].run();
+                samples_add(&rows[i].samples, clock_ns() - start);
+            }
         }
         if (isatty(2))
             fprintf(stderr, "\rround %d of %d ", round + 1, rounds);

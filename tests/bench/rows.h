@@ -20,11 +20,13 @@ struct row {
     void (*run)(void);
     int every;           /* in which rounds: slow ones less often */
     const char *missing; /* why it cannot be measured, or NULL */
+    int repeat;          /* samples a round; 0: one */
     struct ratio ratios[ROW_RATIOS];
     struct samples samples;
 };
 
-/* One sample each a round, so that whatever else the machine does falls on all of them alike. */
+/* One sample each a round, so that whatever else the machine does falls on all of them alike. A row
+   behind one that keeps the machine busy after its end wants more: then its median is its own. */
 void rows_measure(struct row *rows, size_t count, int rounds);
 /* Ratios are of medians. */
 void rows_print(const char *title, struct row *rows, size_t count);

@@ -364,7 +364,7 @@ class Boxd:
             path.mkdir(mode=0o700)
             box.own(path)
         self.configure(config)
-        if token:
+        if token is not None:
             self.set_token(token)
 
     # What it is told
@@ -373,7 +373,7 @@ class Boxd:
         """Writes the configuration: a tree, or text. In place: boxd may have nothing but this file to read."""
         text = config if isinstance(config, str) else json.dumps({"box": config or {}})
         self.config_file.write_text(text)
-        self.config_file.chmod(0o600)
+        self.config_file.chmod(0o644)
         self.box.own(self.config_file)
 
     def set_token(self, token):
@@ -386,7 +386,7 @@ class Boxd:
         return [
             str(self.box.programs.boxd), "--config", str(self.config_file), "--run-dir", str(self.run_dir),
             "--state-dir", str(self.state_dir), *(["--listen", "127.0.0.1:0"] if self.tcp_wanted else []),
-            *(["--token-file", str(self.token_file)] if self.token else []), *map(str, self.args), *map(str, more),
+            *(["--token-file", str(self.token_file)] if self.token is not None else []), *map(str, self.args), *map(str, more),
         ]
 
     def spawn(self, *more, **options):

@@ -70,7 +70,7 @@ BAD = [
 
 @pytest.mark.parametrize("config,word", BAD, ids=lambda value: str(value)[:30])
 def test_check_config_bad(start_boxd, config, word):
-    boxd = start_boxd(start=False)
+    boxd = start_boxd(start=False, tcp=False)
     boxd.configure(config)
     result = boxd.call("--check-config")
     assert result.returncode == 1 and word in result.err, result
@@ -209,9 +209,10 @@ def test_file_in_the_place_of_the_socket_is_not_touched(start_boxd):
 def test_51_places_are_closed_to_others(start_boxd):
     boxd = start_boxd()
     boxd.session()
-    for path in (boxd.run_dir, boxd.state_dir, boxd.run_dir / "sessions", boxd.run_dir / "inits"):
-        assert stat.S_IMODE(path.stat().st_mode) & 0o007 == 0 and stat.S_IMODE(path.stat().st_mode) & 0o020 == 0, path
-    assert stat.S_IMODE(boxd.state_dir.stat().st_mode) == 0o700
+    # The way to the socket may be open, if the front is another user; nobody else can put anything there.
+    assert stat.S_IMODE(boxd.run_dir.stat().st_mode) & 0o022 == 0
+    for path in (boxd.state_dir, boxd.run_dir / "sessions", boxd.run_dir / "inits"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
     assert stat.S_IMODE(boxd.socket.stat().st_mode) in (0o600, 0o660)
     for path in [*boxd.run_dir.rglob("*"), *boxd.state_dir.rglob("*")]:
         mode = path.lstat().st_mode
@@ -252,9 +253,6 @@ def test_sigint_removes_all(start_boxd):
         for _ in range(3):
             session = boxd.session()
             session.start("sh", "-c", "trap '' TERM; setsid sleep 1000 & while :; do sleep 1000; done")
-        threading.Thread(target=lambda: Client(boxd.socket).post(
-            f"{session.path}/exec", {"cmd": "sleep 1000", "timeout_sec": 0})).start()
-        assert hostview.wait_until(lambda: session.info()["running"] == 1, PATIENCE)
         boxd.stop()
 
 
@@ -284,17 +282,13 @@ def test_stop_answers_what_is_under_way(start_boxd):
 def test_second_signal_ends_at_once(start_boxd):
     boxd = start_boxd()
     session = boxd.session()
-    threading.Thread(target=lambda: pytest.raises(Exception) and None).start()
     connection = boxd.client.connection()
     boxd.client.send(connection, "POST", f"{session.path}/exec", json={"cmd": "sleep 1000", "timeout_sec": 0})
     assert hostview.wait_until(lambda: session.info()["running"] == 1, PATIENCE)
     boxd.send(signal.SIGTERM)
-    if boxd.process.poll() is None:
-        try:
-            boxd.send(signal.SIGTERM)
-        except ProcessLookupError:
-            pass
-    assert boxd.wait() in (0, 1)
+    boxd.wait_log(" stopping ")
+    boxd.send(signal.SIGTERM)
+    assert boxd.wait() == 1
     connection.close()
 
 
@@ -543,10 +537,12 @@ def test_copied_record_is_not_a_second_session(start_boxd):
 
 def test_sighup(start_boxd):
     """What can change does; what cannot is said; what is wrong changes nothing."""
-    boxd = start_boxd(config={"limits": {"max_sessions": 1}}, token=TOKEN)
+    # The front must be able to read the files again, so here it stays who it is.
+    who = {"user": "root"} if ROOT else {}
+    boxd = start_boxd(config={"limits": {"max_sessions": 1}, **who}, token=TOKEN)
     session = boxd.session()
     boxd.post("/v1/sessions", {"session_id": unique()}).error(429)
-    boxd.configure({"limits": {"max_sessions": 2}, "log": {"level": "debug"}, "sessions": {"memory_mb": 77}})
+    boxd.configure({"limits": {"max_sessions": 2}, "log": {"level": "debug"}, "sessions": {"memory_mb": 77}, **who})
     new_token = "f" * 40
     boxd.token_file.write_text(new_token)
     boxd.send(signal.SIGHUP)
@@ -556,11 +552,11 @@ def test_sighup(start_boxd):
     assert boxd.tcp.get("/v1/status").status == 401
     boxd.token = new_token
     assert boxd.tcp.get("/v1/status").status == 200
-    boxd.configure({"limits": {"max_sessions": "many"}})
+    boxd.configure({"limits": {"max_sessions": "many"}, **who})
     boxd.send(signal.SIGHUP)
     boxd.wait_log(r"reload_failed.*max_sessions")
     assert boxd.get("/v1/status").ok()["limits"]["max_sessions"] == 2
-    boxd.configure({"limits": {"max_sessions": 9}, "scratch_mb": 77})
+    boxd.configure({"limits": {"max_sessions": 9}, "scratch_mb": 77, **who})
     boxd.send(signal.SIGHUP)
     boxd.wait_log(r"reload_needs_restart.*scratch_mb")
     assert session.out("echo on") == "on\n"
@@ -737,8 +733,13 @@ def test_audit_log(start_boxd):
 def test_audit_log_is_rotated(start_boxd):
     boxd = start_boxd(config={"audit": {"max_bytes": 4096, "files": 2}})
     session = boxd.session()
-    for i in range(60):
-        session.exec(f"true {'x' * 300}")
+    audit = boxd.state_dir / "audit.jsonl"
+    for _ in range(5):  # more than one writing: a batch of lines goes into one file
+        for _ in range(10):
+            session.exec(f"true {'x' * 300}")
+        mark = unique()
+        session.exec(f"true {mark}")
+        assert hostview.wait_until(lambda: audit.exists() and mark in audit.read_text(), PATIENCE)
     boxd.stop()
     files = sorted(path.name for path in boxd.state_dir.glob("audit*"))
     assert files == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"], files
@@ -746,7 +747,6 @@ def test_audit_log_is_rotated(start_boxd):
         path = boxd.state_dir / name
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert all(json.loads(line) for line in path.read_text().splitlines())
-        # A batch of lines goes into one file.
         assert path.stat().st_size < 80000
 
 
