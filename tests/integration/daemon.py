@@ -517,10 +517,13 @@ class Boxd:
         keeper = self._keeper()
         found = []
         for root in hostview.cgroup_roots() if keeper else ():
-            for path, directories, _ in os.walk(root, topdown=False):
-                found += [os.path.join(path, name) for name in directories
-                          if f"kept.{keeper}." in os.path.join(path, name)]
-        return found
+            for path, directories, _ in os.walk(root):
+                own = f"/kept.{keeper}." in path
+                # There may be thousands of somebody else's.
+                directories[:] = [name for name in directories if own or not name.startswith("kept.")
+                                  or name.startswith(f"kept.{keeper}.")]
+                found += [os.path.join(path, name) for name in directories if own or name.startswith("kept.")]
+        return found[::-1]
 
     def _lock_holders(self):
         return [pid for pid in hostview.pids()
@@ -535,22 +538,29 @@ class Boxd:
 
     def processes(self):
         """Front, spawner, every init and whatever is below them; also those that lost their parent."""
-        keeper = self._keeper()
-        table = {pid: hostview.parent(pid) for pid in hostview.pids()}
+        parents = {pid: hostview.parent(pid) for pid in hostview.pids()}
+        groups = self.cgroups()
         found = set(self._lock_holders())
         if self.process and self.process.poll() is None:
             found.add(self.process.pid)
-        if keeper:
-            found |= {pid for pid in table if f"kept.{keeper}." in hostview.read(pid, "cgroup")}
-        found |= self._listeners(table)
+        for path in groups:
+            with contextlib.suppress(OSError):
+                found |= {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}
+        if not self.box.root:
+            found |= self._listeners()
         while True:
-            more = {pid for pid, parent in table.items() if parent in found} - found
+            more = {pid for pid, parent in parents.items() if parent in found} - found
             if not more:
                 return found
             found |= more
 
-    def _listeners(self, table):
-        """Who holds a socket that is bound below the run directory: also inits without a group."""
+    def inits(self):
+        """PID 1 of each of its sessions."""
+        return [pid for pid in self.processes()
+                if hostview.is_init(pid) and hostview.status(pid).get("NSpid", "").split()[-1:] == ["1"]]
+
+    def _listeners(self):
+        """Who holds a socket that is bound below the run directory: inits without a group."""
         inits = str(self.run_dir / "inits")
         inodes = set()
         for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
@@ -558,9 +568,9 @@ class Boxd:
             if len(fields) > 7 and (fields[7].startswith(str(self.run_dir)) or self._is_own(fields[7], inits)):
                 inodes.add(f"socket:[{fields[6]}]")
         found = set()
-        for pid in table:
+        for pid in hostview.pids():
             with contextlib.suppress(OSError):
-                if inodes & set(hostview.fds(pid).values()):
+                if hostview.is_init(pid) and inodes & set(hostview.fds(pid).values()):
                     found.add(pid)
         return found
 
@@ -574,7 +584,7 @@ class Boxd:
         """Nothing of it is left: no process, group, mount or socket."""
         def left():
             return {
-                "processes": {pid: hostview.cmdline(pid) for pid in set(before) | self.processes() if hostview.alive(pid)},
+                "processes": {pid: hostview.cmdline(pid) for pid in before if hostview.alive(pid)},
                 "cgroups": self.cgroups(),
                 "mounts": [mount for mount in hostview.mounts() if str(self.directory) in mount.line],
                 "sockets": [str(path) for path in (self.run_dir / "inits").glob("*")],
@@ -582,6 +592,7 @@ class Boxd:
             }
 
         hostview.wait_until(lambda: not any(left().values()), 5 * conftest.SLOWNESS)
+        before = set(before) | self.processes()
         found = {kind: value for kind, value in left().items() if value}
         assert not found, f"left behind: {found}\n{self.log()[-2000:]}"
 

@@ -442,8 +442,7 @@ def test_many_kills(start_boxd):
         for name in left:
             boxd.delete(f"/v1/sessions/{name}").ok()
         assert hostview.wait_until(lambda: len({path.split("/kept.")[1].split("/")[0] for path in boxd.cgroups()}) <= 5, 5 * SLOWNESS)
-        inits = [pid for pid in boxd.processes() if hostview.is_init(pid) and hostview.status(pid).get("NSpid", "").split()[-1:] == ["1"]]
-        assert len(inits) == 1, inits
+        assert len(boxd.inits()) == 1
     boxd.stop()
 
 
@@ -464,7 +463,7 @@ def test_init_that_dies_while_it_is_away(start_boxd):
     session = boxd.session()
     other = boxd.session()
     boxd.kill9()
-    inits = [pid for pid in boxd.processes() if hostview.is_init(pid) and hostview.status(pid).get("NSpid", "").split()[-1:] == ["1"]]
+    inits = boxd.inits()
     assert len(inits) == 2, inits
     os.kill(inits[0], signal.SIGKILL)
     boxd.start()
@@ -501,8 +500,7 @@ def test_records_that_are_wrong(start_boxd, change):
     boxd.start()
     assert boxd.names() == [good.name]
     assert good.out("cat /workspace/x") == "x\n"
-    inits = [pid for pid in boxd.processes() if hostview.is_init(pid) and hostview.status(pid).get("NSpid", "").split()[-1:] == ["1"]]
-    assert hostview.wait_until(lambda: len([pid for pid in inits if hostview.alive(pid)]) == 1, 5 * SLOWNESS), inits
+    assert hostview.wait_until(lambda: len(boxd.inits()) == 1, 5 * SLOWNESS), boxd.inits()
     boxd.session(bad.name)
     boxd.stop()
 

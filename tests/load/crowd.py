@@ -117,7 +117,8 @@ async def memory(daemon, ground, before, count, report):
     new = host.meminfo()
     own = host.own_processes(daemon)
     shares = sum(map(host.pss, own))
-    kernel = {name: (new[name] - old[name]) / count for name in ("SUnreclaim", "SReclaimable", "Percpu", "KernelStack", "PageTables")}
+    parts = ("SUnreclaim", "SReclaimable", "Percpu", "KernelStack", "PageTables")
+    kernel = {name: (new[name] - old[name]) / count for name in parts}
     report.say(f"an idle session, of {count}: {shares / count:.0f} KiB of its {len(own) / count:.1f} processes' own; in "
                f"the kernel {', '.join(f'{name} {value:.0f}' for name, value in kernel.items())} KiB; "
                f"{(shares / count + sum(kernel.values())):.0f} KiB together")

@@ -7,7 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "integration"))
 
-from hostview import Mount, alive, children, exe, fds, loop_devices, mounts, pids, read, status, wait_until  # noqa: E402, F401
+from hostview import alive, children, exe, fds, loop_devices, mounts, pids, read, status, wait_until  # noqa: E402, F401
 
 READY_GROUPS = 2 * 8  # of sessions that ended: kept for the next, and waiting to be removed
 
