@@ -121,6 +121,9 @@ static void tell_addresses(const struct daemon *daemon)
 static void close_all(struct daemon *daemon)
 {
     http_server_free(daemon->server);
+    /* Where it may: in a directory of root's the front of another account may not. */
+    if (daemon->own_socket)
+        unlink(daemon->own_socket);
     api_set_server(daemon->api, NULL);
     /* What the server's end set in motion must be over before what it is about goes. */
     uv_run(&daemon->loop, UV_RUN_NOWAIT);

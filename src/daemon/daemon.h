@@ -35,6 +35,8 @@ struct daemon {
 
     int listeners[DAEMON_LISTENERS];
     size_t listener_count;
+    const char
+        *own_socket; /* that is to go with this process; NULL: none, or a service manager's */
     bool on_network; /* one of them is beyond loopback */
 
     uv_loop_t loop;

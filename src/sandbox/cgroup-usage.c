@@ -59,14 +59,12 @@ static int read_count(const struct cgroup_lane_fds *lane, enum cgroup_fd which, 
 }
 
 /* v1 gives a second-old listing to a file that was read before, so it is opened once more. */
-static int read_processes(const struct cgroup_lane_fds *lane, uint32_t *ret)
+static int count_listed(const struct cgroup_lane_fds *lane, uint32_t *ret)
 {
     char text[TEXT_MAX];
     struct cgroup_pid_reader reader = {0};
     cleanup_close int again = -1;
     int fd = lane->fds[CGROUP_FD_PROCS];
-    if (fd < 0)
-        return 0;
     if (lane->version == CGROUP_V1) {
         char path[32];
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -89,6 +87,20 @@ static int read_processes(const struct cgroup_lane_fds *lane, uint32_t *ret)
     }
     *ret = count;
     return 0;
+}
+
+static int read_processes(const struct cgroup_lane_fds *lane, uint32_t *ret)
+{
+    char text[TEXT_MAX];
+    uint64_t count;
+    if (lane->fds[CGROUP_FD_PROCS] < 0)
+        return 0;
+    if (lane->version != CGROUP_V1 || lane->fds[CGROUP_FD_PIDS_EVENTS] < 0)
+        return count_listed(lane, ret);
+    ssize_t size = read_fd(lane->fds[CGROUP_FD_PROCS], text);
+    if (size > 0 && cgroup_parse_number(text, (size_t)size, &count) == 0)
+        *ret = (uint32_t)count;
+    return size < 0 ? (int)size : 0;
 }
 
 int cgroup_usage_read(const struct cgroup_lane_fds *lane, struct cgroup_usage *ret)

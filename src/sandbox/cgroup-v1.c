@@ -321,8 +321,9 @@ static int v1_lane_open(struct cgroup_root *root, const char *name, int lane,
     const struct cgroup_hierarchy *memory = find(root, CGROUP_HAS_MEMORY);
     const struct cgroup_hierarchy *pids = find(root, CGROUP_HAS_PIDS);
     const struct cgroup_hierarchy *cpu = find(root, CGROUP_HAS_CPUACCT);
-    const struct cgroup_hierarchy *listed = memory ? memory : pids;
-    int procs = listed ? cgroup_open(listed->dir, name, lane, "cgroup.procs", O_RDONLY) : -ENOENT;
+    const struct cgroup_hierarchy *listed = pids ? pids : memory;
+    const char *file = pids ? "pids.current" : "cgroup.procs";
+    int procs = listed ? cgroup_open(listed->dir, name, lane, file, O_RDONLY) : -ENOENT;
     if (procs < 0)
         return error_errno(err, -procs, "cannot open lane %d of %s", lane, name);
     ret->fds[CGROUP_FD_PROCS] = procs;

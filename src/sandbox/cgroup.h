@@ -37,7 +37,8 @@ struct cgroup_limits {
 
 /* What a caller needs to bill a lane, without further privilege. -1 where there is no such file. */
 enum cgroup_fd {
-    CGROUP_FD_PROCS,       /* cgroup.procs of the lane */
+    CGROUP_FD_PROCS,       /* cgroup.procs of the lane; or, where there is one for each lane (v1),
+                              pids.current: a number is read faster than a list */
     CGROUP_FD_MEMORY_PEAK, /* memory.peak, or memory.max_usage_in_bytes: see cgroup_peak_reset() */
     CGROUP_FD_CPU,         /* cpu.stat; v1: cpuacct.usage of the whole *session*, and only where cpu
                               and cpuacct are mounted together */

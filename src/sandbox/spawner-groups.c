@@ -51,8 +51,12 @@ int groups_take(struct spawner *spawner, struct spawned *session,
     session->limits = *limits;
     while (spawner->ready_groups.count > 0) {
         struct group ready = take_ready(&spawner->ready_groups, limits);
-        if (!cgroup_session_exists(spawner->cgroups, ready.name))
-            continue; /* somebody else has removed it */
+        /* Judged only now: right after a session's end the kernel is still giving back what it had.
+           And somebody else may have removed it. */
+        if (!cgroup_session_reusable(spawner->cgroups, ready.name)) {
+            cgroup_session_remove(spawner->cgroups, ready.name, NULL);
+            continue;
+        }
         memcpy(session->group, ready.name, sizeof session->group);
         session->has_group = true;
         return same_limits(&ready.limits, limits)
@@ -69,8 +73,8 @@ int groups_take(struct spawner *spawner, struct spawned *session,
 void groups_give(struct spawner *spawner, struct spawned *session)
 {
     bool later = spawner->config->ready > 0;
-    bool kept = later && cgroup_session_reusable(spawner->cgroups, session->group) &&
-                list_push(&spawner->ready_groups, session);
+    bool kept =
+        later && spawner->facts.cgroup == CGROUP_V1 && list_push(&spawner->ready_groups, session);
     if (!kept && !(later && list_push(&spawner->ended_groups, session)))
         cgroup_session_remove(spawner->cgroups, session->group, NULL);
     session->has_group = false;

@@ -1,6 +1,6 @@
 """A real boxd to talk to, and independent clients to talk with.
 
-  daemon        one for all tests of a module, as root (as the ordinary user if the tests are not root's)
+  daemon        one for all tests of a module, as root
   either        the same, twice: as root and as an ordinary user
   start_boxd    a function that starts one for the test alone: for tests that kill, reload or configure
   session       a session of `daemon`, gone after the test
@@ -667,13 +667,15 @@ def running(box, **options):
 SHARED = {"limits": {"max_sessions": 1000, "max_managed_processes": 500}, "session_ttl_sec": 600}
 
 
-def _identity():
-    return "root" if conftest.ROOT else "user"
+def need_root():
+    if not conftest.ROOT:
+        pytest.skip("limits, and looking at boxd's processes from outside, take root; what does not has `either`")
 
 
 @pytest.fixture(scope="module")
 def daemon(programs, base):
-    with running(conftest.get_box(_identity(), add_boxd(programs), base), config=SHARED) as boxd:
+    need_root()
+    with running(conftest.get_box("root", add_boxd(programs), base), config=SHARED) as boxd:
         yield boxd
 
 
@@ -687,9 +689,10 @@ def either(request, programs, base):
 def start_boxd(programs, base):
     """start_boxd(identity=…, config=…, token=…, args=…, env=…): a running boxd. With `start=False` one that
     is not started yet."""
+    need_root()
     with contextlib.ExitStack() as stack:
-        def start(identity=None, start=True, **options):
-            box = conftest.get_box(identity or _identity(), add_boxd(programs), base)
+        def start(identity="root", start=True, **options):
+            box = conftest.get_box(identity, add_boxd(programs), base)
             boxd = Boxd(box, **options)
             stack.callback(boxd.close)
             return boxd.start() if start else boxd

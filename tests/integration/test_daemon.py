@@ -183,7 +183,8 @@ def test_two_instances_side_by_side(start_boxd):
 
 
 def test_socket_is_gone_after_the_end(start_boxd):
-    boxd = start_boxd()
+    """Where the front may remove it: in a directory of its own user."""
+    boxd = start_boxd(config={"user": "root"} if ROOT else {})
     assert boxd.socket.exists()
     boxd.stop(signal.SIGTERM)
     assert not boxd.socket.exists()
@@ -441,7 +442,9 @@ def test_many_kills(start_boxd):
         left = [name for name in boxd.names() if name != "kept"]
         for name in left:
             boxd.delete(f"/v1/sessions/{name}").ok()
-        assert hostview.wait_until(lambda: len({path.split("/kept.")[1].split("/")[0] for path in boxd.cgroups()}) <= 5, 5 * SLOWNESS)
+        # One session, and the few groups that the spawner keeps to use them again.
+        assert hostview.wait_until(
+            lambda: len({path.split("/kept.")[1].split("/")[0] for path in boxd.cgroups()}) <= 5, 5 * SLOWNESS)
         assert len(boxd.inits()) == 1
     boxd.stop()
 
@@ -620,8 +623,6 @@ def test_posture_of_the_front(start_boxd, account):
         assert int(status["TracerPid"]) == 0
     # Not dumpable: its files in /proc are root's, whoever it is.
     assert os.stat(f"/proc/{boxd.pid}/mem").st_uid == 0
-    limits = hostview.limits(boxd.pid)
-    assert limits["Max core file size"][0] == "0" or hostview.status(boxd.pid)
     # It has no way of starting anything: its only child is the spawner.
     assert len(hostview.children(boxd.pid)) == 1
     assert hostview.children(boxd.pid) == [boxd.spawner()]

@@ -4,13 +4,15 @@ import concurrent.futures
 import json
 import re
 import socket
+import subprocess
 import time
 
 import pytest
 
+import conftest
 import hostview
 from conftest import PATIENCE, SLOWNESS
-from daemon import Client, raw, statuses, unique
+from daemon import Client, add_boxd, need_root, raw, running, statuses, stream, unique
 
 TOKEN = "correct-horse-battery-staple-0123456789"
 
@@ -153,7 +155,8 @@ def test_pipelining(daemon):
     body = json.dumps({"cmd": "sleep 0.3; echo slow"})
     exec_ = (f"POST {session.path}/exec HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
              f"Content-Length: {len(body)}\r\n\r\n{body}")
-    answer = ask(daemon.tcp, exec_ + GET + "\r\n" + "GET /nope HTTP/1.1\r\nHost: localhost\r\n\r\n" + GET + "Connection: close\r\n\r\n")
+    nowhere = GET.replace("/healthz", "/nope") + "\r\n"
+    answer = ask(daemon.tcp, exec_ + GET + "\r\n" + nowhere + GET + "Connection: close\r\n\r\n")
     assert statuses(answer) == [200, 200, 404, 200], answer
     assert answer.index(b'"slow\\n"') < answer.index(b'"live":true')
 
@@ -185,7 +188,8 @@ def test_http_1_0(daemon):
 
 
 def test_absolute_target(daemon):
-    assert statuses(ask(daemon.tcp, "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")) == [200]
+    request = "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert statuses(ask(daemon.tcp, request)) == [200]
 
 
 def test_expect_continue(daemon):
@@ -248,11 +252,10 @@ def test_long_texts_in_errors_are_cut(daemon):
 @pytest.fixture(scope="module")
 def impatient(programs, base):
     """A boxd with short deadlines and small limits."""
-    import conftest
-    from daemon import add_boxd, running
+    need_root()
     config = {"http": {"head_sec": 1, "idle_sec": 2, "body_stall_sec": 1, "write_stall_sec": 2, "connections": 64,
                        "head_bytes": "4K", "headers": 10, "body_bytes": "64K"}}
-    with running(conftest.get_box("root" if conftest.ROOT else "user", add_boxd(programs), base), config=config) as boxd:
+    with running(conftest.get_box("root", add_boxd(programs), base), config=config) as boxd:
         yield boxd
 
 
@@ -332,7 +335,6 @@ def test_48_a_waiting_request_is_not_idle(impatient):
 
 
 def test_48_streams_are_not_idle(impatient):
-    from daemon import stream
     session = impatient.session()
     with stream(impatient.client, "GET", f"/v1/events?session={session.name}") as events:
         time.sleep(4)
@@ -456,10 +458,9 @@ def test_49_host(start_daemon_with_names, host, status):
 
 @pytest.fixture(scope="module")
 def start_daemon_with_names(programs, base):
-    import conftest
-    from daemon import add_boxd, running
+    need_root()
     config = {"http": {"allowed_hosts": ["boxd.internal"], "allowed_origins": ["https://good.example"]}}
-    with running(conftest.get_box("root" if conftest.ROOT else "user", add_boxd(programs), base), config=config) as boxd:
+    with running(conftest.get_box("root", add_boxd(programs), base), config=config) as boxd:
         yield boxd
 
 
@@ -482,9 +483,8 @@ def test_49_origin(start_daemon_with_names, origin, status):
 
 @pytest.fixture(scope="module")
 def guarded(programs, base):
-    import conftest
-    from daemon import add_boxd, running
-    with running(conftest.get_box("root" if conftest.ROOT else "user", add_boxd(programs), base), token=TOKEN) as boxd:
+    need_root()
+    with running(conftest.get_box("root", add_boxd(programs), base), token=TOKEN) as boxd:
         yield boxd
 
 
@@ -531,10 +531,6 @@ def test_50_body_of_a_stranger_is_not_taken(guarded):
 
 def test_51_socket_is_for_its_owner_only(daemon):
     """Another user cannot connect."""
-    import conftest
-    import subprocess
-    if not conftest.ROOT:
-        pytest.skip("only root can try as somebody else")
     script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])"
     done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", script,
                            str(daemon.socket)], capture_output=True, timeout=PATIENCE)

@@ -236,7 +236,8 @@ def test_text_frames_that_are_wrong(daemon, text):
     run(daemon, cmd="echo ready; cat")
 
 
-@pytest.mark.parametrize("query", ["rows=0", "cols=x", "rows=99999", "workdir=rel", "nosuch=1", "term=", "cmd=%00", "rows=1&rows=2"])
+@pytest.mark.parametrize("query", ["rows=0", "cols=x", "rows=99999", "workdir=rel", "nosuch=1", "term=", "cmd=%00",
+                                   "rows=1&rows=2"])
 def test_queries_that_are_wrong(daemon, session, query):
     with daemon.client.socket() as sock:
         answer = raw(sock, UPGRADE.format(f"{session.path}/pty/ws?{query}").encode(), until_close=False)

@@ -446,7 +446,8 @@ def test_11_link_swapped_while_it_is_read(daemon, session):
 def test_14_no_hang_on_what_is_no_file(either):
     """FIFOs without a peer, sockets, devices, endless files of /proc: an answer at once, for reading and writing."""
     session = either.session()
-    session.out("cd /workspace; mkfifo fifo; ln -s fifo link; python3 -c \"import socket; socket.socket(1).bind('/workspace/sock')\"")
+    session.out("cd /workspace; mkfifo fifo; ln -s fifo link; "
+                "python3 -c \"import socket; socket.socket(1).bind('/workspace/sock')\"")
     for path in ("/workspace/fifo", "/workspace/link", "/workspace/sock", "/dev/zero", "/dev/null", "/dev/tty", "/dev/ptmx",
                  "/dev/random", "/dev/full", "/proc/kmsg", "/proc/self/mem", "/dev/stdin"):
         answer = session.client.get(session.file(path), timeout=20)
