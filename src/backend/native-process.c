@@ -282,6 +282,9 @@ static void take_started(struct native_process *process, const struct lane_start
                          int terminal)
 {
     struct error err = ERROR_INIT;
+    /* It could not be started because its lane is being killed, of which the lane's end tells. */
+    if (started->errnum && process->killed)
+        return;
     uv_timer_stop(&process->timer);
     if (started->errnum) {
         command_explain_start(started, process->program, process->cwd, &err);

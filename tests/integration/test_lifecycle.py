@@ -23,10 +23,6 @@ def gone(mark):
     return hostview.wait_until(lambda: not hostview.with_argument(mark), 2 * SLOWNESS)
 
 
-def test_36_attach_and_detach():
-    pytest.skip("there is nothing to attach to before the daemon: `box run` has one session and one command")
-
-
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_37_time_out_kills_the_whole_tree(box, options):
     """Double-forked, in sessions of their own, deaf to every signal, forking on: dead within 2 s."""
