@@ -15,6 +15,7 @@
 #define START_TIMEOUT_MS 10000
 #define SPACE_TIMEOUT_MS 1000
 #define GONE_WAIT_MS     200
+#define KILL_AGAIN_MS    20
 /* Between the kernel's word (v1) that memory has run out and the kill that follows it. */
 #define MEMORY_KILL_NS 100000000u
 #define MEMORY_LOOK_MS 5
@@ -285,7 +286,8 @@ static void take_started(struct native_process *process, const struct lane_start
     /* It could not be started because its lane is being killed, of which the lane's end tells. */
     if (started->errnum && process->killed)
         return;
-    uv_timer_stop(&process->timer);
+    if (!process->killed)
+        uv_timer_stop(&process->timer);
     if (started->errnum) {
         command_explain_start(started, process->program, process->cwd, &err);
         fd_clear(&terminal);
@@ -569,6 +571,16 @@ static void on_never_ran(uv_timer_t *timer)
     deliver(process, NULL);
 }
 
+/* A launcher that was just forked may enter its lane only after the lane was killed. */
+static void on_still_there(uv_timer_t *timer)
+{
+    struct native_process *process = timer->data;
+    if (!process->lane)
+        return;
+    native_lane_kill(process->lane);
+    uv_timer_start(timer, on_still_there, KILL_AGAIN_MS, 0);
+}
+
 void native_kill(struct backend_process *base, bool timed_out)
 {
     struct native_process *process = (struct native_process *)base;
@@ -587,8 +599,11 @@ void native_kill(struct backend_process *base, bool timed_out)
     struct native_lane *lane = process->lane;
     if (!lane)
         return;
-    if (lane->group.version != CGROUP_NONE)
+    bool by_lane = lane->group.version != CGROUP_NONE;
+    if (by_lane) {
         cgroup_usage_read(&lane->group, &process->after);
+        uv_timer_start(&process->timer, on_still_there, KILL_AGAIN_MS, 0);
+    }
     native_lane_kill(lane);
 }
 
