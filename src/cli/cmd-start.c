@@ -29,8 +29,8 @@ static int make_body(const struct run_options *options, char **command, json_t *
                          "a word of the command is not UTF-8, which boxd needs");
     if (options->spec.asked & SPEC_ASKED_MEMORY) {
         uint64_t bytes = options->spec.memory_bytes;
-        json_object_set_new(body, "memory_mb",
-                            json_integer((json_int_t)(bytes / MIB + (bytes % MIB != 0))));
+        uint64_t mebibytes = bytes / MIB + (bytes % MIB != 0);
+        json_object_set_new(body, "memory_mb", json_integer((json_int_t)mebibytes));
     }
     if (run_options_env(options, &env, err) < 0)
         return -1;

@@ -39,7 +39,8 @@ static int refuse_foreign(const struct run_options *options, struct error *err)
 
 static json_t *mebibytes(uint64_t bytes)
 {
-    return json_integer((json_int_t)(bytes / MIB + (bytes % MIB != 0)));
+    uint64_t count = bytes / MIB + (bytes % MIB != 0);
+    return json_integer((json_int_t)count);
 }
 
 static int set_text(json_t *object, const char *key, const char *text, struct error *err)
