@@ -109,6 +109,5 @@ struct events_query {
 #define LOG_LIMIT_DEFAULT (1u << 20)
 #define LOG_LIMIT_MAX     (16u << 20)
 
-extern const struct field query_list[4], query_exec_log[3], query_process_log[4], query_relay[1],
-    query_pty[5], query_get_file[2], query_put_file[1], query_delete_file[1], query_post_file[2],
-    query_events[1];
+extern const struct field query_list[4], query_log[4], query_relay[1], query_pty[5],
+    query_get_file[2], query_put_file[1], query_delete_file[1], query_post_file[2], query_events[1];

@@ -36,20 +36,8 @@ const struct field query_list[4] = {
      .about = "`next` of the page before."},
 };
 
-const struct field query_exec_log[3] = {
-    {.name = "stream",
-     .kind = FIELD_CHOICE,
-     .names = streams,
-     .offset = offsetof(struct log_query, stream)},
-    {.name = "offset", .kind = FIELD_U64, .offset = offsetof(struct log_query, offset)},
-    {.name = "limit",
-     .kind = FIELD_U64,
-     .min = 1,
-     .max = LOG_LIMIT_MAX,
-     .offset = offsetof(struct log_query, limit)},
-};
-
-const struct field query_process_log[4] = {
+/* `follow` last: logs of commands are without it. */
+const struct field query_log[4] = {
     {.name = "stream",
      .kind = FIELD_CHOICE,
      .names = streams,

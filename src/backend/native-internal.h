@@ -68,7 +68,6 @@ static inline int spawner_answered(const struct spawner_reply *reply, struct err
 /* Copies the message, whose head is a struct spawner_request; the tag is set here. */
 void native_call(struct native *native, const void *message, size_t size, spawner_answer answer,
                  void *data);
-void native_read(struct native *native); /* answers that have come */
 /* Begins to read answers. */
 int native_watch(struct native *native);
 void native_calls_init(struct native *native);
@@ -154,7 +153,6 @@ struct native_session {
     struct native_process *asking; /* NATIVE_ASKING, in the order of their questions */
     struct native_kept *kept;      /* while adopting */
     size_t kept_count;
-    unsigned adopting_lanes;
     bool doomed; /* it had to be ended with a command: what follows waits until that is told */
     bool oom;    /* the kernel killed for memory, init too */
     backend_done destroyed;

@@ -164,7 +164,7 @@ static bool read_one(struct native *native)
     return true;
 }
 
-void native_read(struct native *native)
+static void read_all(struct native *native)
 {
     while (!native->gone && read_one(native))
         ;
@@ -178,7 +178,7 @@ static void on_socket(uv_poll_t *poll, int status, int events)
         return;
     }
     if (events & UV_READABLE)
-        native_read(native);
+        read_all(native);
     if ((events & UV_WRITABLE) && !native->gone)
         send_waiting(native);
 }

@@ -76,8 +76,8 @@ const struct config_key config_keys[] = {
     {"sessions.max_timeout_sec", CONFIG_SECONDS, RELOAD, AT(max_timeout_ms), "0", 0, YEAR, NULL,
      "longest time limit a command may ask for; 0: any, and none"},
     {"mounts.allowed_roots", CONFIG_PATHS, FIXED, AT(allowed_roots), "", 0, 64, NULL,
-     "host directories that may be mounted, with all below them, and no others; empty: any but "
-     "those that hold the system"},
+     "host directories that may be mounted, with all below them, and no others; by default none: "
+     "whoever may talk to boxd may have them"},
     {"network.allow", CONFIG_RANGES, FIXED, AT(allow_net), "", 0, 64, NULL,
      "private address ranges that sessions with a network may reach"},
     {"scratch_mb", CONFIG_MEBIBYTES, FIXED, AT(scratch_mb), "256", 1, 16 * MIB, NULL,

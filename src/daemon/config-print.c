@@ -65,18 +65,6 @@ static void print_value(FILE *out, const struct config *config, const struct con
     }
 }
 
-char *config_value_text(const struct config *config, const struct config_key *key)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        abort();
-    print_value(out, config, key);
-    fclose(out);
-    return text;
-}
-
 /* Not those that have no value, nor a second name. */
 static bool is_printed(const struct config_key *key)
 {

@@ -167,7 +167,5 @@ void config_differences(const struct config *old, const struct config *new, bool
 /* Takes over what SIGHUP changes. */
 void config_take_reloadable(struct config *config, const struct config *from);
 
-/* The value as the file would have it; the caller frees. */
-char *config_value_text(const struct config *config, const struct config_key *key);
 /* The whole as a file with comments; the caller frees. */
 char *config_print(const struct config *config);

@@ -81,7 +81,9 @@ static int start(struct daemon *daemon, struct error *err)
         places_prepare(config, &daemon->account, err) < 0 || places_lock(config, err) < 0)
         return -1;
     config_real_roots(config, &spawner.policy.allowed_roots);
-    spawner.policy.only_allowed = spawner.policy.allowed_roots.count > 0;
+    /* Who may talk to boxd need not be who started it: on loopback anybody on the machine may. So
+       of the host only what was named is to be had, and by default nothing. */
+    spawner.policy.only_allowed = true;
     spawner.socket_directory = xasprintf("%s/inits", config->run_dir);
     strings_copy(&native.allow_net, &config->allow_net);
     native.scratch_bytes = config->scratch_mb << 20;

@@ -251,16 +251,6 @@ const char *http_client_header(const struct http_client *client, const char *nam
     return field ? client->head_data + field->value.at : NULL;
 }
 
-int http_client_fd(const struct http_client *client)
-{
-    return client->fd;
-}
-
-bool http_client_buffered(const struct http_client *client)
-{
-    return client->body == CLIENT_BODY_NONE || client->in_start < client->in_end || client->eof;
-}
-
 char *http_client_encode(const char *text)
 {
     static const char digits[] = "0123456789ABCDEF";

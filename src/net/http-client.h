@@ -75,11 +75,6 @@ int http_client_read_all(struct http_client *client, size_t max, char **ret, siz
 int http_client_copy(struct http_client *client,
                      int (*sink)(const char *piece, size_t size, void *data), void *data,
                      struct error *err);
-/* The connection's, to poll beside others while an answer streams; see also
-   http_client_buffered(). */
-int http_client_fd(const struct http_client *client);
-/* Whether http_client_read() has something (or the end) without reading from the connection. */
-bool http_client_buffered(const struct http_client *client);
 
 /* A path component or query value, percent-encoded. The caller frees. */
 char *http_client_encode(const char *text);

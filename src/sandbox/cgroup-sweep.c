@@ -60,7 +60,7 @@ struct sweep {
 };
 
 /* kept.KEEPER.PID.START.NUMBER; the process is in it only so that no name is used twice. */
-static bool is_own_kept(const struct cgroup_root *root, const char *name)
+bool cgroup_is_own_kept(const struct cgroup_root *root, const char *name)
 {
     size_t length = strlen(root->keeper);
     return length > 0 && strncmp(name, "kept.", 5) == 0 &&
@@ -72,8 +72,8 @@ static int sweep_visit(const char *child, void *data)
     struct sweep *sweep = data;
     struct cgroup_owner owner;
     unsigned number;
-    if (!is_own_kept(sweep->root, child) && (cgroup_name_parse(child, &owner, &number) < 0 ||
-                                             !owner_is_gone(&owner, &sweep->root->owner)))
+    if (!cgroup_is_own_kept(sweep->root, child) && (cgroup_name_parse(child, &owner, &number) < 0 ||
+                                                    !owner_is_gone(&owner, &sweep->root->owner)))
         return 0;
     for (size_t i = 0; i < sweep->keep_count; i++)
         if (strcmp(sweep->keep[i], child) == 0)

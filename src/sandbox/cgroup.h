@@ -94,6 +94,7 @@ bool cgroup_root_can(const struct cgroup_root *root, const struct cgroup_limits 
  */
 #define CGROUP_KEEPER_MAX 17
 void cgroup_set_keeper(struct cgroup_root *root, const char *keeper);
+bool cgroup_is_own_kept(const struct cgroup_root *root, const char *name);
 /* Kills and removes the groups of owners that are gone; names carry the owner's pid namespace, pid
    and start time. Of the own keeper's, all are removed that are not named in `keep`. */
 void cgroup_sweep(struct cgroup_root *root);

@@ -61,9 +61,10 @@ int mount_policy_check(const struct mount_policy *policy, const char *path, stru
         if (path_is_below(path, policy->allowed_roots.items[i]))
             return 0;
     }
-    if (policy->only_allowed)
-        return error_set(err, ERROR_DENIED, "host path '%s' lies below none of the allowed roots",
-                         path);
+    if (policy->only_allowed) {
+        error_set(err, ERROR_DENIED, "host path '%s' lies below none of the allowed roots", path);
+        return error_hint(err, "name a directory above it in mounts.allowed_roots of boxd.yaml");
+    }
     for (size_t i = 0; i < ARRAY_SIZE(blocked); i++) {
         /* A parent of a blocked path would bring it along. */
         if (path_is_below(path, blocked[i]) || path_is_below(blocked[i], path))

@@ -127,7 +127,8 @@ int spawner_adopt(struct spawner *spawner, const struct spawner_adopt *request,
     int pidfd;
     pid_t pid;
     if (spawner->sockets < 0 || !key_valid(request->key) ||
-        !memchr(request->group, '\0', sizeof request->group))
+        !memchr(request->group, '\0', sizeof request->group) ||
+        (request->group[0] && !cgroup_is_own_kept(spawner->cgroups, request->group)))
         return error_set(err, ERROR_PROTOCOL, "malformed request to adopt a session");
     for (const struct spawned *at = spawner->sessions; at; at = at->next) {
         if (strcmp(at->key, request->key) == 0)

@@ -316,6 +316,17 @@ def test_capacity(start_boxd):
     assert boxd.get("/v1/status").ok()["active_sessions"] == 2
 
 
+def test_no_host_path_by_default(start_boxd):
+    """On loopback anybody on the machine may ask: nothing of the host's is to be had unless it was named."""
+    boxd = start_boxd(config="box: {}")
+    directory = boxd.box.directory()
+    for spec in ({"host_path": str(directory)}, {"host_path": "/usr/share", "host_path_mode": "ro"},
+                 {"extra_mounts": [{"host_path": "/home", "mount_path": "/x", "mode": "ro"}]}):
+        error = make(boxd, **spec).error(400, "BoxValidationError")
+        assert "allowed_roots" in str(error)
+    assert make(boxd, host_path=str(directory), host_path_mode="none").status == 201
+
+
 def test_allowed_roots(start_boxd):
     boxd = start_boxd(start=False)
     allowed, other = boxd.box.directory(), boxd.box.directory()
