@@ -85,6 +85,13 @@ bool cgroup_session_exists(struct cgroup_root *root, const char *name)
     return name[0] == 's';
 }
 
+bool cgroup_is_own_kept(const struct cgroup_root *root, const char *name)
+{
+    (void)root;
+    check_group(name);
+    return name[0] == 's';
+}
+
 int cgroup_lane_create(struct cgroup_root *root, const char *name, int lane, struct error *err)
 {
     (void)root;
