@@ -16,6 +16,7 @@ void api_config_init(struct api_config *config)
         .version = xstrdup(BOX_VERSION),
     };
     session_spec_init(&config->defaults);
+    rpc_config_init(&config->rpc);
 }
 
 void api_config_release(struct api_config *config)
@@ -25,6 +26,7 @@ void api_config_release(struct api_config *config)
     strings_release(&config->allowed_hosts);
     strings_release(&config->allowed_origins);
     session_spec_release(&config->defaults);
+    rpc_config_release(&config->rpc);
     *config = (struct api_config){0};
 }
 
@@ -37,6 +39,7 @@ static void config_copy(struct api_config *to, const struct api_config *from)
     strings_copy(&to->allowed_hosts, &from->allowed_hosts);
     strings_copy(&to->allowed_origins, &from->allowed_origins);
     session_spec_copy(&to->defaults, &from->defaults);
+    rpc_config_copy(&to->rpc, &from->rpc);
 }
 
 struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_config *config)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "api/rpc.h"
 #include "backend/spec.h"
 #include "core/mem.h"
 #include "net/http-server.h"
@@ -40,6 +41,7 @@ struct api_config {
        cheap. NULL: only the runtime's own checks. */
     void (*ready_checks)(void *data, json_t *checks);
     void *ready_data;
+    struct rpc_config rpc;
 };
 
 /* Defaults: no token, 16 MiB, WIRE's session, 30 s, no maximum. */

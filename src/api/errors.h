@@ -14,6 +14,9 @@
     X(CAPACITY, "BoxCapacityExceededError")               \
     X(BACKEND, "BoxBackendUnavailableError")              \
     X(RUNTIME, "BoxRuntimeUnavailableError")              \
+    X(ADMISSION, "BoxAdmissionError")                     \
+    X(READINESS, "BoxReadinessError")                     \
+    X(PERMISSION, "PermissionError")                      \
     X(OTHER, "BoxError")
 
 enum wire_class {

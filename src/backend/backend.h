@@ -140,6 +140,15 @@ struct backend_ops {
     /* For /v1/capabilities: what its sessions are isolated by, and what it can do. A new reference.
      */
     json_t *(*describe)(struct backend *backend);
+    /* The bytes of a small file of the host, read with the backend's rights: `name` is one
+       component, not a link, regular, 1 to 1,024 bytes; `directory` lies below an allowed root, and
+       no link leads out of it. ERROR_NOT_FOUND, ERROR_DENIED, ERROR_INVALID. */
+    void (*read_marker)(struct backend *backend, const char *directory, const char *name,
+                        void (*done)(void *data, const void *bytes, size_t size,
+                                     const struct error *err),
+                        void *data);
+    /* What limits its sessions: "v2", "v1", "none". */
+    const char *(*cgroup_kind)(struct backend *backend);
     /* NULL if sessions can be made, else why not. */
     const char *(*unavailable)(struct backend *backend);
     /* Frees it. Sessions that outlive this process go on; others end. */
@@ -162,6 +171,9 @@ struct backend_session {
 struct backend_process {
     struct backend_session *session;
 };
+
+/* What stands where no backend could be had: named "none", and never available, because of `why`. */
+struct backend *backend_none_new(uv_loop_t *loop, const char *why);
 
 /* A backend that runs nothing: sessions and processes are bookkeeping. For tests of what lies
    above: the command `sh -lc "exit 3"` ends with 3 at once, "hang" never ends by itself, "echo

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 
-#define SESSION_NAME_MAX   128
+#define SESSION_NAME_MAX   255
 #define SESSION_MOUNTS_MAX 30
 #define SESSION_MOUNT_PATH "/workspace"
 
@@ -53,6 +53,8 @@ struct session_spec {
     uint32_t pids_limit;
     bool read_only_rootfs;
     uint64_t workspace_quota_mb; /* 0: none */
+    /* How it is to be made, not what it is: not compared, not remembered. */
+    bool make_host_path; /* a host_path that is not there is made, below an allowed root */
 };
 
 /* WIRE's defaults: no name, 1 CPU, 512 MiB, 128 processes, read-only, network off. */

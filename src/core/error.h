@@ -20,7 +20,10 @@
     X(NO_SESSION, "no_session")             /* no session of that name */                 \
     X(SESSION_CONFLICT, "session_conflict") /* it exists, and is different */             \
     X(NO_PROCESS, "no_process")             /* no managed process of that name */         \
-    X(PROCESS_CONFLICT, "process_conflict") /* it is not in a state for that */
+    X(PROCESS_CONFLICT, "process_conflict") /* it is not in a state for that */           \
+    X(FORBIDDEN, "forbidden")               /* not for who asks */                        \
+    X(ADMISSION, "admission")               /* no grant covers it */                      \
+    X(NOT_READY, "not_ready")               /* the isolation it needs is not there */
 
 enum error_code {
 #define X(name, text) ERROR_##name,

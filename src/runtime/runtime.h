@@ -63,6 +63,9 @@ void runtime_reconfigure(struct runtime *runtime, const struct runtime_config *c
 void runtime_stop(struct runtime *runtime, bool keep, void (*done)(void *data), void *data);
 void runtime_free(struct runtime *runtime);
 
+/* Another backend from now on. Only while there is no session, not even one that is being ended:
+   ERROR_CAPACITY. The old one is not closed. */
+int runtime_set_backend(struct runtime *runtime, struct backend *backend, struct error *err);
 const struct runtime_config *runtime_config(const struct runtime *runtime);
 struct backend *runtime_backend(const struct runtime *runtime);
 
@@ -89,6 +92,11 @@ void runtime_delete_session(struct runtime *runtime, const char *name, backend_d
 /* In order of creation. */
 void runtime_each_session(struct runtime *runtime,
                           void (*visit)(struct session *session, void *data), void *data);
+/* Ends every session that `wanted` says true of (NULL: all), those that are being made too; `done`
+   when they are gone. */
+void runtime_delete_sessions(struct runtime *runtime,
+                             bool (*wanted)(const struct session *session, void *data),
+                             backend_done done, void *data);
 void session_hold(struct session *session);
 void session_release(struct session *session);
 
