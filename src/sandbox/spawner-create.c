@@ -259,14 +259,21 @@ static void making_release(struct making *making)
     plan_release(&making->plan);
 }
 
-/* The namespace's descriptor is kept only while few are out, and only if it can be used again. */
+/* The namespace's descriptor is kept if it can be used again, and of the latest sessions only: who
+   clones must not hold many descriptors, and the young are the ones who come and go. */
 static void keep_network(struct making *making)
 {
     struct spawner *spawner = making->spawner;
     struct spawned *session = making->session;
-    if (making->netns >= 0 && !session->linked && spawner->lent < NETNS_LENT_MAX) {
+    if (making->netns >= 0 && !session->linked) {
+        unsigned slot = spawner->next_borrower++ % NETNS_LENT_MAX;
+        if (spawner->borrowers[slot])
+            fd_clear(&spawner->borrowers[slot]->netns);
+        else
+            spawner->lent++;
+        spawner->borrowers[slot] = session;
+        session->netns_slot = slot;
         session->netns = steal_fd(&making->netns);
-        spawner->lent++;
     }
     fd_clear(&making->netns);
 }
@@ -361,6 +368,7 @@ void spawned_release(struct spawner *spawner, struct spawned *session)
        other session for as long as the kernel waits for its readers, tens of milliseconds. */
     if (session->netns >= 0) {
         netns_pool_give(spawner->netns, steal_fd(&session->netns));
+        spawner->borrowers[session->netns_slot] = NULL;
         spawner->lent--;
     }
     free(session);

@@ -12,7 +12,7 @@
 
 #define BASES_MAX      8
 #define GROUPS_MAX     8
-#define NETNS_LENT_MAX 64 /* sessions whose namespace descriptor is held for use again */
+#define NETNS_LENT_MAX 64 /* the latest sessions, whose namespace is held for use again */
 
 /* The part of the root file system that like sessions share; `key` is all it was made from. */
 struct base {
@@ -52,6 +52,7 @@ struct spawned {
     bool linked; /* has a link to the host's network */
     uint32_t range;
     int netns; /* lent from the pool, or -1 */
+    unsigned netns_slot; /* then: among the borrowers */
 };
 
 struct spawner {
@@ -75,7 +76,10 @@ struct spawner {
     unsigned next_base; /* the oldest, replaced next */
     struct spawned *sessions;
     uint32_t next_number;
+    bool unreaped; /* children may have ended of whom no signal told */
     uint32_t range_hint;
+    struct spawned *borrowers[NETNS_LENT_MAX];
+    unsigned next_borrower;
     unsigned lent;
 };
 

@@ -369,14 +369,36 @@ static struct spawned *find_child(struct spawner *spawner, pid_t pid)
     return session;
 }
 
-static void reap(struct spawner *spawner)
+static void child_ended(struct spawner *spawner, pid_t pid)
+{
+    struct spawned *session = find_child(spawner, pid);
+    if (session)
+        session_ended(spawner, session);
+}
+
+/* The signal says which child, and to ask for that one is cheap; to ask for any is a walk through
+   all of them. But of several that end together one signal may tell, so that walk is made too, when
+   nobody waits. */
+static void reap_signalled(struct spawner *spawner, int children)
+{
+    struct signalfd_siginfo info;
+    while (read(children, &info, sizeof info) == sizeof info) {
+        pid_t pid = (pid_t)info.ssi_pid;
+        if (pid > 0 && waitpid(pid, NULL, WNOHANG) == pid)
+            child_ended(spawner, pid);
+    }
+    spawner->unreaped = true;
+}
+
+static bool reap_rest(struct spawner *spawner)
 {
     pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-        struct spawned *session = find_child(spawner, pid);
-        if (session)
-            session_ended(spawner, session);
-    }
+    if (!spawner->unreaped)
+        return false;
+    spawner->unreaped = false;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        child_ended(spawner, pid);
+    return true;
 }
 
 #define LEAVE_TRIES 50
@@ -492,6 +514,8 @@ static void refuse_all(struct spawner *spawner, const struct error *err)
 /* One piece at a time, so that a request never waits for more than that. */
 static bool idle_work(struct spawner *spawner)
 {
+    if (reap_rest(spawner))
+        return true;
     spawner_await_network(spawner);
     if (groups_idle_work(spawner))
         return true;
@@ -507,10 +531,7 @@ static bool serve_event(struct spawner *spawner, int children, uint64_t what)
     if (what == EVENT_CALLER)
         return serve_request(spawner);
     if (what == EVENT_CHILDREN) {
-        struct signalfd_siginfo info;
-        while (read(children, &info, sizeof info) > 0)
-            ;
-        reap(spawner);
+        reap_signalled(spawner, children);
         return true;
     }
     struct spawned *session = find_session(spawner, (uint32_t)what);

@@ -118,7 +118,7 @@ def expected_fds(live):
         (None, r"anon_inode:seccomp notify"),      # denied calls of the lane
     ]
     if live.box.root:
-        init.append((5, r"/run/boxd/idranges"))    # keeps the id range taken
+        init.append((5, r"/run/boxd/idranges\.\d+"))    # keeps the id range taken
     return {
         "init": init,
         "launcher": [(0, null), (1, null), (2, null), (3, socket)],
