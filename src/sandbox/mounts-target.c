@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -39,6 +40,30 @@ int builder_open(const struct builder *builder, const char *path)
     return open_inside(builder->root, path, 0);
 }
 
+static int make_entry(int parent, const char *name, mode_t kind)
+{
+    int rc = S_ISDIR(kind) ? mkdirat(parent, name, 0755) : mknodat(parent, name, S_IFREG | 0644, 0);
+    return rc < 0 && errno != EEXIST ? -1 : 0;
+}
+
+/* In a directory of the host whose ids are mapped, root here is nobody there, and can make nothing
+   (EOVERFLOW): its owner makes it. */
+static int make_mount_point(int parent, const char *name, mode_t kind)
+{
+    struct stat st;
+    int rc = make_entry(parent, name, kind);
+    if (rc == 0 || errno != EOVERFLOW || fstat(parent, &st) < 0)
+        return rc;
+    int gid = setfsgid(st.st_gid);
+    int uid = setfsuid(st.st_uid);
+    rc = make_entry(parent, name, kind);
+    int failure = errno;
+    setfsuid((uid_t)uid);
+    setfsgid((gid_t)gid);
+    errno = failure;
+    return rc;
+}
+
 /* A directory below the root, with those above it. */
 static int open_or_make(int root, const char *path, struct error *err)
 {
@@ -56,8 +81,10 @@ static int open_or_make(int root, const char *path, struct error *err)
     cleanup_close int parent = open_or_make(root, length ? above : "/", err);
     if (parent < 0)
         return -1;
-    if (mkdirat(parent, path + length + 1, 0755) < 0 && errno != EEXIST)
-        return error_errno(err, errno, "cannot make '%s' inside", path);
+    if (make_mount_point(parent, path + length + 1, S_IFDIR) < 0) {
+        error_errno(err, errno, "cannot make '%s' inside", path);
+        return error_hint(err, "make it in the directory that is mounted above it, first");
+    }
     fd = open_inside(root, path, O_DIRECTORY);
     return fd < 0 ? error_errno(err, errno, "cannot open '%s' inside", path) : fd;
 }
@@ -79,12 +106,6 @@ int builder_parent(struct builder *builder, const char *path, const char **ret_n
     memcpy(builder->parent_path, path, length);
     builder->parent_path[length] = '\0';
     return builder->parent = open_or_make(builder->root, builder->parent_path, err);
-}
-
-static int make_mount_point(int parent, const char *name, mode_t kind)
-{
-    int rc = S_ISDIR(kind) ? mkdirat(parent, name, 0755) : mknodat(parent, name, S_IFREG | 0644, 0);
-    return rc < 0 && errno != EEXIST ? -1 : 0;
 }
 
 static int explain_mount_point(const struct step *step, struct error *err)

@@ -123,6 +123,25 @@ def test_mount_path_is_where_commands_run(daemon):
     assert (directory / "x").exists()
 
 
+def test_mounts_below_a_mounted_workspace(either):
+    """As LangBot has its skills: the mount points are made in the host's directory, as its owner."""
+    workspace, one, two = (either.box.directory() for _ in range(3))
+    either.box.file(one, "SKILL.md", "one\n")
+    either.box.file(two, "SKILL.md", "two\n")
+    made = either.session(host_path=str(workspace), extra_mounts=[
+        {"host_path": str(one), "mount_path": "/workspace/.skills/one", "mode": "ro"},
+        {"host_path": str(two), "mount_path": "/workspace/.skills/two", "mode": "ro"}])
+    assert made.out("cat .skills/*/SKILL.md") == "one\ntwo\n"
+    assert made.exec("echo x > .skills/one/SKILL.md")["exit_code"] != 0
+    assert made.exec("mv .skills/one .skills/other || rm -rf .skills/one")["exit_code"] != 0
+    assert (one / "SKILL.md").read_text() == "one\n"
+    for path in (workspace / ".skills", workspace / ".skills" / "two"):
+        assert path.stat().st_uid == either.box.uid and not list(path.glob("SKILL.md"))
+    read_only = make(either, host_path=str(one), host_path_mode="ro", extra_mounts=[
+        {"host_path": str(two), "mount_path": "/workspace/two", "mode": "ro"}])
+    assert "/workspace/two" in read_only.error(read_only.status, "BoxError")["message"]
+
+
 @pytest.mark.parametrize("path", ["/", "/proc", "/etc", "/dev", "/no/such/directory"])
 def test_host_path_that_may_not_be(daemon, path):
     answer = make(daemon, host_path=path)
