@@ -13,8 +13,9 @@ MAY_USE = {
     "net": {"core"},
     "backend": {"core", "net", "sandbox"},
     "runtime": {"core", "net", "backend"},
-    "api": {"core", "net", "backend", "runtime"},
-    "cli": {"core", "net", "sandbox"},
+    "skills": {"core"},
+    "api": {"core", "net", "backend", "runtime", "skills"},
+    "cli": {"core", "net", "sandbox", "skills"},
     "daemon": {"core", "net", "sandbox", "backend", "runtime", "api"},
 }
 # box-init is a program of its own: of the engine it may know the messages and nothing else.

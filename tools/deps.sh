@@ -5,7 +5,7 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="gcc libc6-dev make meson ninja-build pkg-config python3 musl-tools libjansson-dev
-    libuv1-dev libwslay-dev libyaml-dev libseccomp-dev libmnl-dev libnftables-dev libsystemd-dev libcmocka-dev e2fsprogs"
+    libuv1-dev libwslay-dev libyaml-dev libzip-dev libseccomp-dev libmnl-dev libnftables-dev libsystemd-dev libcmocka-dev e2fsprogs"
   [test]="python3-pytest iproute2 nftables passt uidmap util-linux procps git python3-venv
     python3-pip curl python3-websockets python3-aiohttp"
   [load]="python3 perl-base util-linux strace faketime"

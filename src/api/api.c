@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/random.h>
 
+#include "api/skills.h"
 #include "core/clock.h"
 #include "core/fd.h"
 
@@ -56,9 +57,12 @@ struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_c
     uv_unref((uv_handle_t *)&api->heartbeat);
     api->heartbeat.data = api;
     lag_start(api);
-    api->open_handles = 2;
+    api->open_handles = 3;
     api->fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     api->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    rpc_open(api);
+    api->skills = skills_new(api);
+    skills_configure(api->skills, api->config.rpc.skills_root, api->config.skills_quota_bytes);
     return api;
 }
 
@@ -72,6 +76,8 @@ void api_reconfigure(struct api *api, const struct api_config *config)
     struct api_config old = api->config;
     config_copy(&api->config, config);
     api_config_release(&old);
+    rpc_reconfigure(api);
+    skills_configure(api->skills, api->config.rpc.skills_root, api->config.skills_quota_bytes);
 }
 
 /* --- what stays open --- */
@@ -114,19 +120,26 @@ void api_stop(struct api *api)
             live->stop(live);
         live = next;
     }
+    skills_stop(api->skills);
+}
+
+void api_handle_closed(struct api *api)
+{
+    if (--api->open_handles == 0)
+        free(api);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    struct api *api = handle->data;
-    if (--api->open_handles == 0)
-        free(api);
+    api_handle_closed(handle->data);
 }
 
 void api_free(struct api *api)
 {
     if (!api)
         return;
+    skills_free(api->skills);
+    rpc_close(api);
     api_config_release(&api->config);
     fd_clear(&api->fd_dir);
     fd_clear(&api->statm);

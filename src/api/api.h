@@ -42,6 +42,8 @@ struct api_config {
     void (*ready_checks)(void *data, json_t *checks);
     void *ready_data;
     struct rpc_config rpc;
+    uint64_t skills_quota_bytes; /* of each tenant's skills, and of those that are none's; 0: none */
+    bool skills_writable;        /* packages are mounted so */
 };
 
 /* Defaults: no token, 16 MiB, WIRE's session, 30 s, no maximum. */

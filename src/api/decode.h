@@ -63,6 +63,7 @@ struct terminal_size {
 int decode_resize(const json_t *message, struct terminal_size *ret, struct error *err);
 
 extern const struct route_body body_session, body_exec, body_exec_flat, body_process, body_signal;
+extern const struct route_body body_skill, body_skill_edit;         /* skill-fields.c */
 extern const struct route_body body_session_nested; /* the `spec` of a body_exec */
 
 /* --- queries --- */
@@ -105,6 +106,20 @@ enum { FILE_OP_MKDIR, FILE_OP_MOVE, FILE_OP_NONE };
 struct events_query {
     char *session;
 };
+
+struct skill_files_query {
+    char *path;
+    bool include_hidden;
+    uint32_t max_entries;
+};
+
+struct skill_zip_query {
+    char *filename;
+    char *source_path;
+    char *source_subdir;
+    char *target_suffix;
+};
+extern const struct field query_skill_files[3], query_skill_zip[4];
 
 #define LOG_LIMIT_DEFAULT (1u << 20)
 #define LOG_LIMIT_MAX     (16u << 20)

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "api/guard.h"
-#include "api/internal.h"
+#include "api/rpc-internal.h"
 
 #define PARSE_INLINE_MAX (128u << 10) /* a few milliseconds of parsing */
 
@@ -39,13 +39,14 @@ static void refuse(struct http_request *req, int status, enum wire_class class, 
 }
 
 /* False: the request was answered. */
-static bool guard(struct api *api, struct http_request *req, bool open)
+static bool guard(struct api *api, struct http_request *req, unsigned flags)
 {
     struct guard_request who = {
         .from = http_origin(req),
         .host = http_header(req, "host"),
         .origin = http_header(req, "origin"),
         .authorization = http_header(req, "authorization"),
+        .control = flags & ROUTE_LANGBOT ? http_header(req, GUARD_CONTROL_HEADER) : NULL,
     };
     switch (guard_browser(&api->config, &who)) {
     case GUARD_HOST:
@@ -71,7 +72,7 @@ static bool guard(struct api *api, struct http_request *req, bool open)
         http_reply(req, 204, NULL, NULL, 0);
         return false;
     }
-    if (!open && guard_token(&api->config, &who) != GUARD_PASS) {
+    if (!(flags & ROUTE_OPEN) && guard_token(&api->config, &who) != GUARD_PASS) {
         http_add_header(req, "WWW-Authenticate", "Bearer realm=\"boxd\"");
         refuse(req, 401, WIRE_AUTHENTICATION, "a valid token is needed",
                "send it as 'Authorization: Bearer TOKEN'");
@@ -80,15 +81,21 @@ static bool guard(struct api *api, struct http_request *req, bool open)
     return true;
 }
 
-static void call_free(void *data)
+void call_release(struct call *call)
 {
-    struct call *call = data;
     route_match_release(&call->match);
     json_decref(call->body);
-    free(call);
+    strings_release(&call->skill_names);
+    strings_release(&call->skill_paths);
 }
 
-static void call_run(struct call *call)
+static void call_free(void *data)
+{
+    call_release(data);
+    free(data);
+}
+
+void call_run(struct call *call)
 {
     struct api *api = call->api;
     runtime_set_actor(api->runtime, guard_actor(&api->config, http_origin(call->req)));
@@ -208,7 +215,7 @@ void api_handle(struct http_request *req, void *data)
         route_match(api_routes, api_route_count, http_method(req), http_path(req), &match);
     unsigned flags = match.route ? match.route->flags : 0;
     add_request_id(api, req);
-    if (guard(api, req, flags & ROUTE_OPEN)) {
+    if (guard(api, req, flags)) {
         if (found == ROUTE_NONE) {
             refuse(req, 404, WIRE_VALIDATION, "there is nothing at this path",
                    "GET /openapi.json tells what there is");
@@ -262,4 +269,27 @@ struct process *call_process(struct call *call, struct session **ret_session)
               call_param(call, 1), call_param(call, 0));
     reply_error(call->api, call->req, &err);
     return NULL;
+}
+
+/* Where grants say who may use sandboxes, they say it to workspaces: there is none for us here. */
+bool call_may_run(struct call *call)
+{
+    struct error err = ERROR_INIT;
+    if (!rpc_admission_required(call->api->rpc))
+        return true;
+    error_set(&err, ERROR_ADMISSION, "sandboxes are for workspaces that have a grant");
+    reply_error(call->api, call->req, &err);
+    return false;
+}
+
+bool call_may_make(struct call *call, const char *session)
+{
+    struct error err = ERROR_INIT;
+    if (!call_may_run(call))
+        return false;
+    if (!session || !tenant_name_parse(session, NULL))
+        return true;
+    error_set(&err, ERROR_INVALID, "session_id: names of this form are for LangBot's workspaces");
+    reply_error(call->api, call->req, &err);
+    return false;
 }

@@ -61,20 +61,9 @@ static bool origin_allowed(const struct api_config *config, const char *origin)
     return false;
 }
 
-enum guard_verdict guard_browser(const struct api_config *config,
-                                 const struct guard_request *request)
-{
-    /* No browser opens a Unix socket; what clients write as its Host is up to them. */
-    if (request->from != HTTP_UNIX && request->host && !host_allowed(config, request->host))
-        return GUARD_HOST;
-    if (request->origin && !origin_allowed(config, request->origin))
-        return GUARD_ORIGIN;
-    return GUARD_PASS;
-}
-
 /* How long it takes depends on the length of what was given, which the asker knows, and on nothing
    else. */
-static bool same(const char *secret, const char *given)
+bool guard_same(const char *secret, const char *given)
 {
     size_t secret_size = strlen(secret);
     size_t given_size = strlen(given);
@@ -85,19 +74,47 @@ static bool same(const char *secret, const char *given)
     return different == 0 && secret_size > 0;
 }
 
-enum guard_verdict guard_token(const struct api_config *config, const struct guard_request *request)
+/* What a bearer shows: where nothing is configured for that, LangBot's token. NULL: there is none.
+ */
+static const char *bearer_token(const struct api_config *config)
 {
-    if (request->from == HTTP_UNIX || (request->from == HTTP_LOOPBACK && !config->token))
-        return GUARD_PASS;
+    return config->token ? config->token : config->rpc.control_token;
+}
+
+static bool shows_secret(const struct api_config *config, const struct guard_request *request)
+{
+    const char *token = bearer_token(config);
+    const char *control = config->rpc.control_token;
     const char *given = "";
     if (request->authorization && strncasecmp(request->authorization, "bearer ", 7) == 0)
         given = request->authorization + 7 + strspn(request->authorization + 7, " ");
-    return same(config->token ? config->token : "", given) ? GUARD_PASS : GUARD_TOKEN;
+    bool bearer = guard_same(token ? token : "", given);
+    bool langbot = guard_same(control ? control : "", request->control ? request->control : "");
+    return bearer || langbot;
+}
+
+enum guard_verdict guard_browser(const struct api_config *config,
+                                 const struct guard_request *request)
+{
+    /* No browser opens a Unix socket; what clients write as its Host is up to them. */
+    if (request->from != HTTP_UNIX && request->host && !host_allowed(config, request->host) &&
+        !shows_secret(config, request))
+        return GUARD_HOST;
+    if (request->origin && !origin_allowed(config, request->origin))
+        return GUARD_ORIGIN;
+    return GUARD_PASS;
+}
+
+enum guard_verdict guard_token(const struct api_config *config, const struct guard_request *request)
+{
+    if (request->from == HTTP_UNIX || (request->from == HTTP_LOOPBACK && !bearer_token(config)))
+        return GUARD_PASS;
+    return shows_secret(config, request) ? GUARD_PASS : GUARD_TOKEN;
 }
 
 const char *guard_actor(const struct api_config *config, enum http_origin from)
 {
     if (from == HTTP_UNIX)
         return "unix";
-    return config->token ? "token" : "loopback";
+    return bearer_token(config) ? "token" : "loopback";
 }

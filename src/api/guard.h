@@ -18,8 +18,16 @@ struct guard_request {
     const char *host; /* headers, NULL if they are not there */
     const char *origin;
     const char *authorization;
+    const char *control; /* LangBot's token, on paths that are LangBot's; else NULL */
 };
 
+#define GUARD_CONTROL_HEADER "X-LangBot-Box-Control-Token"
+
+/* Takes as long for what is nearly right as for what is not. */
+bool guard_same(const char *secret, const char *given);
+
+/* Whoever shows a valid secret need not come by a name that is known: a page that had its own name
+   point here does not know it. */
 enum guard_verdict guard_browser(const struct api_config *config,
                                  const struct guard_request *request);
 /* Takes as long for a wrong token as for none, and for one that is nearly right as for one that is

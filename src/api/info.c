@@ -5,6 +5,8 @@
 
 #include "api/internal.h"
 #include "api/signals.h"
+#include "core/clock.h"
+#include "core/utf8.h"
 
 #define PREVIEW_CHARACTERS 4000
 #define PREVIEW_BYTES      (PREVIEW_CHARACTERS * 4)
@@ -43,15 +45,26 @@ struct visit {
 static void visit_process(struct process *process, void *data)
 {
     struct visit *visit = data;
-    out_process(visit->out, NULL, session_name(visit->session), process);
+    out_process(visit->out, NULL, session_name(visit->session), process, false);
 }
 
-void out_session(struct json_out *out, struct api *api, struct session *session, bool processes)
+/* 0 is null. */
+static void out_when(struct json_out *out, const char *key, int64_t us, bool langbot)
+{
+    char text[CLOCK_TEXT_SIZE];
+    if (!langbot || us == 0) {
+        out_time(out, key, us);
+        return;
+    }
+    clock_python_text(us, "Z", text);
+    out_text(out, key, text);
+}
+
+void out_session_fields(struct json_out *out, struct api *api, struct session *session,
+                        const char *name, bool langbot)
 {
     const struct session_spec *spec = session_spec(session);
-    out_open(out, NULL, '{');
-    out_text(out, "session_id", session_name(session));
-    out_text(out, "state", session_state_name(session_state(session)));
+    out_text(out, "session_id", name);
     out_text(out, "backend_name", runtime_backend(api->runtime)->ops->name);
     out_text(out, "backend_session_id", session_backend_id(session));
     out_text(out, "image", spec->image);
@@ -59,17 +72,24 @@ void out_session(struct json_out *out, struct api *api, struct session *session,
     out_text(out, "host_path", spec->host_path);
     out_text(out, "host_path_mode", mount_mode_name(spec->host_path_mode));
     out_text(out, "mount_path", spec->mount_path);
-    out_mounts(out, spec);
     out_flag(out, "persistent", spec->persistent);
     out_double(out, "cpus", spec->cpus);
     out_unsigned(out, "memory_mb", spec->memory_mb);
     out_unsigned(out, "pids_limit", spec->pids_limit);
     out_flag(out, "read_only_rootfs", spec->read_only_rootfs);
     out_unsigned(out, "workspace_quota_mb", spec->workspace_quota_mb);
-    out_time(out, "created_at", session_created_us(session));
-    out_time(out, "last_used_at", session_last_used_us(session));
+    out_when(out, "created_at", session_created_us(session), langbot);
+    out_when(out, "last_used_at", session_last_used_us(session), langbot);
+    out_text(out, "state", session_state_name(session_state(session)));
+    out_mounts(out, spec);
     out_unsigned(out, "running", session_running(session));
     out_lines(out, "notes", session_notes(session));
+}
+
+void out_session(struct json_out *out, struct api *api, struct session *session, bool processes)
+{
+    out_open(out, NULL, '{');
+    out_session_fields(out, api, session, session_name(session), false);
     if (processes) {
         struct visit visit = {out, session};
         out_open(out, "processes", '[');
@@ -106,23 +126,26 @@ static void out_texts(struct json_out *out, const char *key, const struct string
     out_close(out, ']');
 }
 
-static void out_preview(struct json_out *out, const struct process *process)
+static void out_preview(struct json_out *out, const struct process *process, bool strip)
 {
     char tail[PREVIEW_BYTES];
     size_t size = process_error_tail(process, tail, sizeof tail);
+    const char *text = tail;
+    if (strip)
+        utf8_strip(&text, &size);
     size_t start = size;
     for (size_t characters = 0; start > 0; start--) {
         /* Every byte that does not go on with a sequence begins a character. */
-        if (((unsigned char)tail[start - 1] & 0xC0) != 0x80 && ++characters == PREVIEW_CHARACTERS) {
+        if (((unsigned char)text[start - 1] & 0xC0) != 0x80 && ++characters == PREVIEW_CHARACTERS) {
             start--;
             break;
         }
     }
-    out_bytes(out, "stderr_preview", tail + start, size - start);
+    out_bytes(out, "stderr_preview", text + start, size - start);
 }
 
 void out_process(struct json_out *out, const char *key, const char *session,
-                 const struct process *process)
+                 const struct process *process, bool langbot)
 {
     struct process_info info;
     process_info(process, &info);
@@ -135,14 +158,14 @@ void out_process(struct json_out *out, const char *key, const char *session,
     out_text(out, "cwd", info.spec->cwd);
     out_env_keys(out, &info.spec->env);
     out_flag(out, "attached", info.attached);
-    out_time(out, "started_at", info.started_us);
-    out_time(out, "exited_at", info.exited_us);
+    out_when(out, "started_at", info.started_us, langbot);
+    out_when(out, "exited_at", info.exited_us, langbot);
     if (!info.running && info.exit_known)
         out_signed(out, "exit_code", info.exit_code);
     else
         out_null(out, "exit_code");
     out_text(out, "cause", info.cause);
-    out_preview(out, process);
+    out_preview(out, process, langbot);
     out_unsigned(out, "stdout_bytes", info.bytes[STREAM_OUTPUT]);
     out_unsigned(out, "stderr_bytes", info.bytes[STREAM_ERROR]);
     out_close(out, '}');
@@ -171,25 +194,13 @@ static void out_stream(struct json_out *out, const char *key, const struct exec_
         out_bytes(out, key, data, size);
 }
 
-void out_result(struct json_out *out, struct api *api, const char *session,
-                const struct exec_result *result, bool texts, bool base64)
+void out_outcome(struct json_out *out, const struct exec_result *result)
 {
     const struct backend_outcome *outcome = &result->outcome;
     const struct exec_stream *output = &result->streams[STREAM_OUTPUT];
     const struct exec_stream *errors = &result->streams[STREAM_ERROR];
     char signal[SIGNAL_TEXT_SIZE];
-    out_open(out, NULL, '{');
-    out_text(out, "session_id", session);
-    out_text(out, "backend_name", runtime_backend(api->runtime)->ops->name);
     out_unsigned(out, "exec_id", result->number);
-    out_text(out, "status", outcome->timed_out ? "timed_out" : "completed");
-    if (outcome->timed_out || outcome->exit_code < 0)
-        out_null(out, "exit_code");
-    else
-        out_signed(out, "exit_code", outcome->exit_code);
-    out_stream(out, "stdout", output, texts, base64);
-    out_stream(out, "stderr", errors, texts, base64);
-    out_ms(out, "duration_ms", outcome->wall_us);
     out_text(out, "cause", outcome->cause);
     out_text(out, "signal", signal_text(outcome->signal, signal));
     out_denied(out, outcome->denied);
@@ -199,6 +210,24 @@ void out_result(struct json_out *out, struct api *api, const char *session,
     out_flag(out, "stderr_truncated", errors->bytes > errors->size);
     out_ms(out, "cpu_ms", outcome->cpu_us);
     out_unsigned(out, "peak_memory_bytes", outcome->peak_bytes);
+}
+
+void out_result(struct json_out *out, struct api *api, const char *session,
+                const struct exec_result *result, bool texts, bool base64)
+{
+    const struct backend_outcome *outcome = &result->outcome;
+    out_open(out, NULL, '{');
+    out_text(out, "session_id", session);
+    out_text(out, "backend_name", runtime_backend(api->runtime)->ops->name);
+    out_text(out, "status", outcome->timed_out ? "timed_out" : "completed");
+    if (outcome->timed_out || outcome->exit_code < 0)
+        out_null(out, "exit_code");
+    else
+        out_signed(out, "exit_code", outcome->exit_code);
+    out_stream(out, "stdout", &result->streams[STREAM_OUTPUT], texts, base64);
+    out_stream(out, "stderr", &result->streams[STREAM_ERROR], texts, base64);
+    out_ms(out, "duration_ms", outcome->wall_us);
+    out_outcome(out, result);
     out_text(out, "encoding", base64 ? "base64" : "utf-8");
     out_close(out, '}');
 }

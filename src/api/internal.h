@@ -30,11 +30,16 @@ struct loop_lag {
     uint64_t sum_ns;
 };
 
+struct rpc;
+struct skills;
+
 struct api {
     uv_loop_t *loop;
     struct runtime *runtime;
     struct http_server *server;
     struct api_config config;
+    struct rpc *rpc; /* LangBot's (rpc-internal.h) */
+    struct skills *skills;
     bool stopping;
     uint64_t started_ns;
     uint64_t request_seed; /* request ids: this and a counter */
@@ -51,6 +56,8 @@ struct api {
 
 void live_add(struct api *api, struct live *live);
 void live_remove(struct api *api, struct live *live);
+/* One of its handles is closed; with the last of them it is freed. */
+void api_handle_closed(struct api *api);
 
 /* --- a request on its way to its handler --- */
 
@@ -59,7 +66,14 @@ struct call {
     struct http_request *req;
     struct route_match match;
     json_t *body; /* ROUTE_JSON: an object; borrowed by the handler */
+    /* Of a spec that names skills, once they are found. */
+    bool skills_found;
+    struct strings skill_names, skill_paths;
 };
+
+void call_run(struct call *call);
+/* What is in it, not itself. */
+void call_release(struct call *call);
 
 /* The decoded path component `index`. */
 static inline const char *call_param(const struct call *call, size_t index)
@@ -72,6 +86,13 @@ bool call_query(struct call *call, void *target);
 struct session *call_session(struct call *call);
 /* The process that the path names; NULL: it was answered with 404. */
 struct process *call_process(struct call *call, struct session **ret_session);
+/* Whether something may be run, and a session of that name be made; false: it was answered. */
+bool call_may_run(struct call *call);
+bool call_may_make(struct call *call, const char *session);
+
+/* The skills that the spec names become mounts. False: it was answered, or the handler will be
+   called once more when they are found. (skill-mounts.c) */
+bool call_mount_skills(struct call *call, struct session_spec *spec);
 
 extern const struct route api_routes[];
 extern const size_t api_route_count;
@@ -115,10 +136,16 @@ void reply_word(struct http_request *req, const char *key, const char *value);
 /* --- what things look like (info.c) --- */
 
 void out_session(struct json_out *out, struct api *api, struct session *session, bool processes);
+/* All about it but its processes, inside an object that is open. `name` is what the asker calls it;
+   of `langbot`, times and texts are as its own runtime writes them. */
+void out_session_fields(struct json_out *out, struct api *api, struct session *session,
+                        const char *name, bool langbot);
 void out_process(struct json_out *out, const char *key, const char *session,
-                 const struct process *process);
+                 const struct process *process, bool langbot);
 void out_result(struct json_out *out, struct api *api, const char *session,
                 const struct exec_result *result, bool texts, bool base64);
+/* How it came to its end and what it took, inside an object that is open. */
+void out_outcome(struct json_out *out, const struct exec_result *result);
 
 /* --- resources (rest-status.c) --- */
 
@@ -127,6 +154,10 @@ struct own_usage {
     uint64_t rss_bytes;
 };
 struct own_usage api_own_usage(const struct api *api);
+/* "resources": {…} */
+void out_resources(struct json_out *out, struct api *api);
+/* Why no sessions can be made; NULL: they can. */
+const char *api_backend_problem(const struct api *api);
 
 /* --- handlers --- */
 
@@ -147,12 +178,26 @@ void rest_signal_process(struct call *call);
 void rest_process_log(struct call *call);
 void relay_open(struct call *call);
 void relay_open_default(struct call *call);
+void rpc_ws_open(struct call *call);
 void pty_open(struct call *call);
 void rest_get_file(struct call *call);
 void rest_head_file(struct call *call);
 void rest_put_file(struct call *call);
 void rest_delete_file(struct call *call);
 void rest_post_file(struct call *call);
+void rest_list_skills(struct call *call);
+void rest_create_skill(struct call *call);
+void rest_get_skill(struct call *call);
+void rest_update_skill(struct call *call);
+void rest_delete_skill(struct call *call);
+void rest_skill_problems(struct call *call);
+void rest_skill_archive(struct call *call);
+void rest_list_skill_files(struct call *call);
+void rest_get_skill_file(struct call *call);
+void rest_put_skill_file(struct call *call);
+void rest_delete_skill_file(struct call *call);
+void rest_preview_skills(struct call *call);
+void rest_install_skills(struct call *call);
 void rest_status(struct call *call);
 void rest_capabilities(struct call *call);
 void rest_events(struct call *call);
@@ -161,9 +206,21 @@ void rest_readyz(struct call *call);
 void rest_metrics(struct call *call);
 void rest_openapi(struct call *call);
 
+/* --- LangBot's RPC (rpc.c) --- */
+
+void rpc_open(struct api *api);
+void rpc_reconfigure(struct api *api);
+void rpc_close(struct api *api);
+/* For /metrics. */
+void rpc_metrics(const struct api *api, struct buf *out);
+
 /* --- the loop's lag, metrics, the description --- */
 
 void lag_start(struct api *api);
 void metrics_write(struct api *api, struct buf *out);
+__attribute__((format(printf, 2, 3))) void metric_line(struct buf *out, const char *format, ...);
+void metric_head(struct buf *out, const char *name, const char *type, const char *help);
+void metric_single(struct buf *out, const char *name, const char *type, const char *help,
+                   uint64_t value);
 /* The whole document; the caller frees. */
 char *openapi_make(const struct route *routes, size_t count, const char *version, size_t *ret_size);

@@ -46,7 +46,7 @@ void lag_start(struct api *api)
 
 /* --- the text --- */
 
-__attribute__((format(printf, 2, 3))) static void line(struct buf *out, const char *format, ...)
+void metric_line(struct buf *out, const char *format, ...)
 {
     char text[256];
     va_list args;
@@ -59,17 +59,17 @@ __attribute__((format(printf, 2, 3))) static void line(struct buf *out, const ch
     }
 }
 
-static void head(struct buf *out, const char *name, const char *type, const char *help)
+void metric_head(struct buf *out, const char *name, const char *type, const char *help)
 {
-    line(out, "# HELP %s %s", name, help);
-    line(out, "# TYPE %s %s", name, type);
+    metric_line(out, "# HELP %s %s", name, help);
+    metric_line(out, "# TYPE %s %s", name, type);
 }
 
-static void single(struct buf *out, const char *name, const char *type, const char *help,
+void metric_single(struct buf *out, const char *name, const char *type, const char *help,
                    uint64_t value)
 {
-    head(out, name, type, help);
-    line(out, "%s %llu", name, (unsigned long long)value);
+    metric_head(out, name, type, help);
+    metric_line(out, "%s %llu", name, (unsigned long long)value);
 }
 
 /* `counts` has one more than `bounds`: what is above them all. */
@@ -77,16 +77,16 @@ static void histogram(struct buf *out, const char *name, const char *help, const
                       size_t bound_count, const uint64_t *counts, double sum)
 {
     uint64_t below = 0;
-    head(out, name, "histogram", help);
+    metric_head(out, name, "histogram", help);
     for (size_t i = 0; i < bound_count; i++) {
         below += counts[i];
-        line(out, "%s_bucket{le=\"%.9g\"} %llu", name, (double)bounds[i] / 1e6,
-             (unsigned long long)below);
+        metric_line(out, "%s_bucket{le=\"%.9g\"} %llu", name, (double)bounds[i] / 1e6,
+                    (unsigned long long)below);
     }
     below += counts[bound_count];
-    line(out, "%s_bucket{le=\"+Inf\"} %llu", name, (unsigned long long)below);
-    line(out, "%s_sum %.9g", name, sum);
-    line(out, "%s_count %llu", name, (unsigned long long)below);
+    metric_line(out, "%s_bucket{le=\"+Inf\"} %llu", name, (unsigned long long)below);
+    metric_line(out, "%s_sum %.9g", name, sum);
+    metric_line(out, "%s_count %llu", name, (unsigned long long)below);
 }
 
 static void latency(struct buf *out, const char *name, const char *help,
@@ -100,26 +100,28 @@ static void write_runtime(struct api *api, struct buf *out)
 {
     struct runtime_stats stats;
     runtime_stats(api->runtime, &stats);
-    single(out, "boxd_sessions", "gauge", "Sessions there are.", stats.sessions);
-    single(out, "boxd_managed_processes", "gauge", "Managed processes that run.", stats.processes);
-    single(out, "boxd_commands_running", "gauge", "Commands under way and waiting.",
-           stats.executions);
-    head(out, "boxd_commands_total", "counter", "Commands that ended, by how.");
+    metric_single(out, "boxd_sessions", "gauge", "Sessions there are.", stats.sessions);
+    metric_single(out, "boxd_managed_processes", "gauge", "Managed processes that run.",
+                  stats.processes);
+    metric_single(out, "boxd_commands_running", "gauge", "Commands under way and waiting.",
+                  stats.executions);
+    metric_head(out, "boxd_commands_total", "counter", "Commands that ended, by how.");
     for (size_t i = 0; runtime_outcome_names[i]; i++)
-        line(out, "boxd_commands_total{outcome=\"%s\"} %llu", runtime_outcome_names[i],
-             (unsigned long long)stats.outcomes[i]);
+        metric_line(out, "boxd_commands_total{outcome=\"%s\"} %llu", runtime_outcome_names[i],
+                    (unsigned long long)stats.outcomes[i]);
     latency(out, "boxd_session_create_seconds", "Time to make a session.", &stats.create);
     latency(out, "boxd_exec_seconds", "Time a command ran.", &stats.exec);
     latency(out, "boxd_session_delete_seconds", "Time to end a session.", &stats.destroy);
-    single(out, "boxd_sessions_created_total", "counter", "Sessions made.", stats.sessions_created);
-    single(out, "boxd_sessions_failed_total", "counter", "Sessions that could not be made.",
-           stats.sessions_failed);
-    single(out, "boxd_sessions_reaped_total", "counter", "Sessions ended for being idle.",
-           stats.sessions_reaped);
-    single(out, "boxd_sessions_adopted_total", "counter", "Sessions of an earlier boxd taken over.",
-           stats.sessions_adopted);
-    single(out, "boxd_output_bytes_total", "counter", "Bytes that commands and processes wrote.",
-           stats.output_bytes);
+    metric_single(out, "boxd_sessions_created_total", "counter", "Sessions made.",
+                  stats.sessions_created);
+    metric_single(out, "boxd_sessions_failed_total", "counter", "Sessions that could not be made.",
+                  stats.sessions_failed);
+    metric_single(out, "boxd_sessions_reaped_total", "counter", "Sessions ended for being idle.",
+                  stats.sessions_reaped);
+    metric_single(out, "boxd_sessions_adopted_total", "counter",
+                  "Sessions of an earlier boxd taken over.", stats.sessions_adopted);
+    metric_single(out, "boxd_output_bytes_total", "counter",
+                  "Bytes that commands and processes wrote.", stats.output_bytes);
 }
 
 static void write_http(struct api *api, struct buf *out)
@@ -127,15 +129,17 @@ static void write_http(struct api *api, struct buf *out)
     struct http_stats stats = {0};
     if (api->server)
         http_server_stats(api->server, &stats);
-    single(out, "boxd_http_requests_total", "counter", "Requests.", stats.requests);
-    head(out, "boxd_http_bytes_total", "counter", "Bytes of connections.");
-    line(out, "boxd_http_bytes_total{direction=\"in\"} %llu", (unsigned long long)stats.bytes_in);
-    line(out, "boxd_http_bytes_total{direction=\"out\"} %llu", (unsigned long long)stats.bytes_out);
-    single(out, "boxd_http_connections", "gauge", "Connections open.", stats.connections);
-    single(out, "boxd_http_connections_refused_total", "counter", "Connections over the limit.",
-           stats.refused);
-    single(out, "boxd_http_timeouts_total", "counter", "Connections cut for being slow.",
-           stats.timeouts);
+    metric_single(out, "boxd_http_requests_total", "counter", "Requests.", stats.requests);
+    metric_head(out, "boxd_http_bytes_total", "counter", "Bytes of connections.");
+    metric_line(out, "boxd_http_bytes_total{direction=\"in\"} %llu",
+                (unsigned long long)stats.bytes_in);
+    metric_line(out, "boxd_http_bytes_total{direction=\"out\"} %llu",
+                (unsigned long long)stats.bytes_out);
+    metric_single(out, "boxd_http_connections", "gauge", "Connections open.", stats.connections);
+    metric_single(out, "boxd_http_connections_refused_total", "counter",
+                  "Connections over the limit.", stats.refused);
+    metric_single(out, "boxd_http_timeouts_total", "counter", "Connections cut for being slow.",
+                  stats.timeouts);
 }
 
 void metrics_write(struct api *api, struct buf *out)
@@ -143,15 +147,17 @@ void metrics_write(struct api *api, struct buf *out)
     struct own_usage usage = api_own_usage(api);
     write_runtime(api, out);
     write_http(api, out);
+    rpc_metrics(api, out);
     histogram(out, "boxd_event_loop_lag_seconds",
               "How long the event loop ran callbacks at a stretch.", lag_bounds_us, LAG_BUCKETS,
               api->lag.counts, (double)api->lag.sum_ns / 1e9);
-    single(out, "process_open_fds", "gauge", "Number of open file descriptors.", usage.open_fds);
-    single(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
-           usage.rss_bytes);
-    head(out, "boxd_build_info", "gauge", "Always 1; what was built.");
-    line(out, "boxd_build_info{version=\"%.60s\",backend=\"%.60s\"} 1", api->config.version,
-         runtime_backend(api->runtime)->ops->name);
+    metric_single(out, "process_open_fds", "gauge", "Number of open file descriptors.",
+                  usage.open_fds);
+    metric_single(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
+                  usage.rss_bytes);
+    metric_head(out, "boxd_build_info", "gauge", "Always 1; what was built.");
+    metric_line(out, "boxd_build_info{version=\"%.60s\",backend=\"%.60s\"} 1", api->config.version,
+                runtime_backend(api->runtime)->ops->name);
 }
 
 void rest_metrics(struct call *call)

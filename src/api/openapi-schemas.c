@@ -171,6 +171,11 @@ struct schema {
 #define USAGE_FIELDS \
     "session_id: string\ncpu_us: integer?\nmemory_bytes: integer\nprocesses: integer\n"
 
+#define SKILL_FIELDS                                                                   \
+    "name: string\ndisplay_name: string\ndescription: string\ninstructions: string\n"  \
+    "package_root: string\nentry_file: string\npython_project: boolean\ncreated_at: time\n" \
+    "updated_at: time\n"
+
 static const struct schema schemas[] = {
     {"Mount", "host_path: string\nmount_path: string\nmode: none|ro|rw\n"},
     {"Session", SESSION_FIELDS},
@@ -203,6 +208,18 @@ static const struct schema schemas[] = {
     {"FileWritten", "path: string\nsize: integer\n"},
     {"FileMade", "path: string\n"},
     {"FileMoved", "path: string\nto: string\n"},
+    {"Skill", SKILL_FIELDS},
+    {"SkillAnswer", "skill: #Skill\n"},
+    {"SkillFound", SKILL_FIELDS "source_path?: string\n"},
+    {"SkillList", "skills: [#SkillFound]\n"},
+    {"SkillName", "name: string\n"},
+    {"SkillFile", "path: string\nname: string\nis_dir: boolean\nsize: integer?\n"},
+    {"SkillFiles", "skill: #SkillName\nbase_path: string\nentries: [#SkillFile]\n"
+                   "truncated: boolean\n"},
+    {"SkillFileWritten", "skill: #SkillName\npath: string\nbytes_written: integer\n"},
+    {"SkillFileDeleted", "skill: #SkillName\ndeleted: string\n"},
+    {"SkillProblem", "severity: error|warning\nline: integer?\nproblem: string\nfix: string?\n"},
+    {"SkillProblems", "skill: #SkillName\nproblems: [#SkillProblem]\n"},
     {"Backend", "name: string\navailable: boolean\nreason?: string\n"},
     {"Limits", "max_sessions: integer\nmax_managed_processes: integer\n"
                "max_completed_processes: integer\ncompleted_process_retention_sec: integer\n"
@@ -212,11 +229,11 @@ static const struct schema schemas[] = {
                "managed_processes: integer\nrunning_commands: integer\nsession_ttl_sec: number\n"
                "uptime_sec: integer\nlimits: #Limits\npid: integer\n"},
     {"Capabilities", "version: string\nbackend: string\nbackends: object\n"},
-    {"Resources", "sessions: integer\nmanaged_processes: integer\nopen_fds: integer\n"
-                  "rss_bytes: integer\n"},
+    {"Resources", "sessions: integer\nmanaged_processes: integer\nrpc_connections: integer\n"
+                  "rpc_requests: integer\nopen_fds: integer\nrss_bytes: integer\n"},
     {"Health", "live: boolean\nresources: #Resources\n"},
     {"Check", "ok: boolean\nreason?: string\n"},
-    {"Readiness", "ready: boolean\nchecks: {#Check}\n"},
+    {"Readiness", "ready: boolean\nmode: string\nchecks: {#Check}\nresources: #Resources\n"},
     {"Document", "openapi: string\ninfo: object\nsecurity: [object]\npaths: object\n"
                  "components: object\n"},
     {"ErrorDetail", "code: #ErrorCode\nmessage: string\nhint?: string\n"},

@@ -14,7 +14,7 @@ static const struct {
 } failures[] = {
     {400, "The request is wrong; the message says where"},
     {401, "A token is needed"},
-    {403, "Refused: of a web page, or what the sandbox does not permit"},
+    {403, "Refused: of a web page, what the sandbox does not permit, or what needs a grant"},
     {404, "There is no such session, process, command, file or path"},
     {405, "The path does not take the method"},
     {408, "The request came too slowly"},

@@ -169,7 +169,7 @@ static void open_terminal(struct call *call, struct session *session, const stru
 void pty_open(struct call *call)
 {
     struct pty_query query = {.size = {.rows = 24, .columns = 80}};
-    struct session *session = call_session(call);
+    struct session *session = call_may_run(call) ? call_session(call) : NULL;
     if (session && call_query(call, &query) && websocket_wanted(call->req))
         open_terminal(call, session, &query);
     free(query.cmd);

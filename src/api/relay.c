@@ -4,12 +4,15 @@
 
    Nothing piles up in between: while the client does not take frames, output is not asked for, and
    the process waits; while the process does not read, frames are not read, and the client waits.
-   One client holds a process; the next may already send, as much as fits below PENDING_MAX. */
+   One client holds a process; the next may already send, as much as fits below PENDING_MAX.
+
+   Of a workspace's session, the host that it belongs to says by headers which placement it speaks
+   for; a lease ends the relay when that is not the one that holds any more. */
 #include <string.h>
 
 #include "api/decode.h"
-#include "api/internal.h"
 #include "api/lines.h"
+#include "api/rpc-internal.h"
 #include "core/utf8.h"
 #include "net/websocket.h"
 
@@ -26,6 +29,7 @@ struct relay {
     struct api *api;
     struct websocket *ws;
     struct attachment *attachment; /* NULL: it has ended */
+    struct tenant_lease lease;     /* of a workspace's; else not held */
     struct lines lines;
     struct buf pending; /* input from before it was our turn */
     bool attached;
@@ -42,6 +46,14 @@ static void hold(struct relay *relay, bool held)
         websocket_pause(relay->ws);
     else
         websocket_resume(relay->ws);
+}
+
+static void relay_free(struct relay *relay)
+{
+    tenant_release(&relay->lease);
+    lines_release(&relay->lines);
+    buf_release(&relay->pending);
+    free(relay);
 }
 
 static void relay_close(struct relay *relay, int code, const char *reason)
@@ -149,9 +161,7 @@ static void on_closed(struct websocket *ws, int code, void *owner)
     if (relay->attachment)
         attachment_close(relay->attachment);
     live_remove(relay->api, &relay->live);
-    lines_release(&relay->lines);
-    buf_release(&relay->pending);
-    free(relay);
+    relay_free(relay);
 }
 
 static const struct websocket_events socket_events = {
@@ -160,6 +170,14 @@ static const struct websocket_events socket_events = {
 static void on_stop(struct live *live)
 {
     relay_close((struct relay *)live, WEBSOCKET_GOING_AWAY, "boxd is stopping");
+}
+
+static void on_revoked(struct tenant_lease *lease)
+{
+    struct relay *relay = (struct relay *)((char *)lease - offsetof(struct relay, lease));
+    if (relay->attachment)
+        attachment_close(steal_ptr(relay->attachment));
+    relay_close(relay, WEBSOCKET_POLICY, "a newer generation of this workspace has come");
 }
 
 /* --- from the request to both --- */
@@ -194,19 +212,20 @@ static struct process *find_process(struct call *call, const char *id, struct er
     return process;
 }
 
-static void open_relay(struct call *call, const char *id)
+static struct relay *relay_new(struct api *api)
 {
-    struct error err = ERROR_INIT;
-    struct relay_query query = {.since = ATTACH_UNREAD};
-    if (!call_query(call, &query))
-        return;
-    struct process *process = find_process(call, id, &err);
-    if (!process) {
-        refuse(call, &err);
-        return;
-    }
-    if (!websocket_wanted(call->req))
-        return;
+    struct relay *relay = xcalloc(1, sizeof *relay);
+    relay->live.stop = on_stop;
+    relay->lease.revoked = on_revoked;
+    relay->api = api;
+    relay->pending = (struct buf)BUF_INIT(LINE_MAX_BYTES + PENDING_MAX + 1);
+    lines_init(&relay->lines, LINE_MAX_BYTES);
+    return relay;
+}
+
+static void relay_start(struct relay *relay, struct http_request *req, struct process *process,
+                        uint64_t since)
+{
     struct websocket_options options = {
         /* With its newline it is a line that the process's input can hold. */
         .message_max = LINE_MAX_BYTES - 1,
@@ -214,14 +233,31 @@ static void open_relay(struct call *call, const char *id)
         .send_buffer = SEND_BUFFER,
         .protocol = "mcp",
     };
-    struct relay *relay = xcalloc(1, sizeof *relay);
-    relay->live.stop = on_stop;
-    relay->api = call->api;
-    relay->pending = (struct buf)BUF_INIT(LINE_MAX_BYTES + PENDING_MAX + 1);
-    lines_init(&relay->lines, LINE_MAX_BYTES);
-    live_add(call->api, &relay->live);
-    relay->ws = websocket_accept(call->req, &options, &socket_events, relay);
-    relay->attachment = process_attach(process, query.since, &attach_events, relay);
+    live_add(relay->api, &relay->live);
+    relay->ws = websocket_accept(req, &options, &socket_events, relay);
+    relay->attachment = process_attach(process, since, &attach_events, relay);
+}
+
+static void open_relay(struct call *call, const char *id)
+{
+    struct error err = ERROR_INIT;
+    struct relay_query query = {.since = ATTACH_UNREAD};
+    struct process *process;
+    if (!call_query(call, &query))
+        return;
+    struct relay *relay = relay_new(call->api);
+    if (rpc_auth_relay(call->api, call->req, call_param(call, 0), &relay->lease, &err) < 0) {
+        if (err.code == ERROR_FORBIDDEN)
+            rpc_auth_refuse(call->api, call->req, &err);
+        else
+            refuse(call, &err);
+    } else if (!(process = find_process(call, id, &err))) {
+        refuse(call, &err);
+    } else if (websocket_wanted(call->req)) {
+        relay_start(relay, call->req, process, query.since);
+        return;
+    }
+    relay_free(relay);
 }
 
 void relay_open(struct call *call)

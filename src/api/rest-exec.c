@@ -80,8 +80,9 @@ void rest_exec(struct call *call)
                     &has_spec, &err) < 0) {
         reply_error(api, call->req, &err);
     } else if (has_spec) {
-        run(call, &order, spec.name, NULL, &spec);
-    } else {
+        if (call_may_make(call, spec.name) && call_mount_skills(call, &spec))
+            run(call, &order, spec.name, NULL, &spec);
+    } else if (call_may_run(call)) {
         struct session *session = call_session(call);
         if (session)
             run(call, &order, call_param(call, 0), session, NULL);
@@ -97,7 +98,7 @@ void rest_exec_flat(struct call *call)
     struct exec_limits limits = limits_of(api);
     if (decode_exec_flat(call->body, &api->config.defaults, &limits, &order, &spec, &err) < 0)
         reply_error(api, call->req, &err);
-    else
+    else if (call_may_make(call, spec.name) && call_mount_skills(call, &spec))
         run(call, &order, spec.name, NULL, &spec);
 }
 

@@ -13,7 +13,7 @@ static void on_started(void *data, struct process *process, const struct error *
         return;
     }
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
-    out_process(&out, NULL, named->session, process);
+    out_process(&out, NULL, named->session, process, false);
     reply_json(named->later.req, 201, &out);
 }
 
@@ -25,7 +25,7 @@ void rest_start_process(struct call *call)
         reply_error(call->api, call->req, &err);
         return;
     }
-    struct session *session = call_session(call);
+    struct session *session = call_may_run(call) ? call_session(call) : NULL;
     if (session)
         session_start_process(session, &spec, on_started,
                               named_later_new(call, session_name(session), NULL));
@@ -39,7 +39,7 @@ struct listing {
 static void list_one(struct process *process, void *data)
 {
     struct listing *listing = data;
-    out_process(&listing->out, NULL, listing->session, process);
+    out_process(&listing->out, NULL, listing->session, process, false);
 }
 
 void rest_list_processes(struct call *call)
@@ -64,7 +64,7 @@ void rest_get_process(struct call *call)
     if (!process)
         return;
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
-    out_process(&out, NULL, session_name(session), process);
+    out_process(&out, NULL, session_name(session), process, false);
     reply_json(call->req, 200, &out);
 }
 

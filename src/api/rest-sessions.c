@@ -41,6 +41,8 @@ void rest_create_session(struct call *call)
         reply_error(call->api, call->req, &err);
         return;
     }
+    if (!call_may_make(call, spec.name) || !call_mount_skills(call, &spec))
+        return;
     struct later *later = xmalloc(sizeof *later);
     later_begin(later, call->api, call->req, later_free);
     runtime_open_session(call->api->runtime, &spec, on_opened, later);

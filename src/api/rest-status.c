@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How boxd is: status, capabilities, health, readiness. */
+/* How boxd is: status, capabilities, health. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,15 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/internal.h"
+#include "api/rpc-internal.h"
 #include "core/clock.h"
 #include "core/fd.h"
-
-static const char *backend_problem(struct api *api)
-{
-    struct backend *backend = runtime_backend(api->runtime);
-    return backend->ops->unavailable(backend);
-}
 
 static void out_limits(struct json_out *out, struct api *api)
 {
@@ -40,7 +34,7 @@ void rest_status(struct call *call)
 {
     struct api *api = call->api;
     struct runtime_stats stats;
-    const char *problem = backend_problem(api);
+    const char *problem = api_backend_problem(api);
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
     runtime_stats(api->runtime, &stats);
     out_open(&out, NULL, '{');
@@ -115,51 +109,27 @@ struct own_usage api_own_usage(const struct api *api)
     return usage;
 }
 
-void rest_healthz(struct call *call)
+void out_resources(struct json_out *out, struct api *api)
 {
     struct runtime_stats stats;
-    struct own_usage usage = api_own_usage(call->api);
+    struct own_usage usage = api_own_usage(api);
+    runtime_stats(api->runtime, &stats);
+    out_open(out, "resources", '{');
+    out_unsigned(out, "sessions", stats.sessions);
+    out_unsigned(out, "managed_processes", stats.processes);
+    out_unsigned(out, "rpc_connections", api->rpc->connections);
+    out_unsigned(out, "rpc_requests", api->rpc->inflight);
+    out_unsigned(out, "open_fds", usage.open_fds);
+    out_unsigned(out, "rss_bytes", usage.rss_bytes);
+    out_close(out, '}');
+}
+
+void rest_healthz(struct call *call)
+{
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
-    runtime_stats(call->api->runtime, &stats);
     out_open(&out, NULL, '{');
     out_flag(&out, "live", true);
-    out_open(&out, "resources", '{');
-    out_unsigned(&out, "sessions", stats.sessions);
-    out_unsigned(&out, "managed_processes", stats.processes);
-    out_unsigned(&out, "open_fds", usage.open_fds);
-    out_unsigned(&out, "rss_bytes", usage.rss_bytes);
-    out_close(&out, '}');
+    out_resources(&out, call->api);
     out_close(&out, '}');
     reply_json(call->req, 200, &out);
-}
-
-void api_check(json_t *checks, const char *name, bool ok, const char *reason)
-{
-    json_t *check = json_pack("{s:b}", "ok", ok);
-    /* Dropped if it is not UTF-8. */
-    if (reason)
-        json_object_set_new(check, "reason", json_string(reason));
-    json_object_set_new(checks, name, check);
-}
-
-void rest_readyz(struct call *call)
-{
-    struct api *api = call->api;
-    const char *problem = backend_problem(api);
-    cleanup_json json_t *checks = json_object();
-    const char *name;
-    json_t *check;
-    bool ready = true;
-    api_check(checks, "accepting", !api->stopping, api->stopping ? "boxd is stopping" : NULL);
-    api_check(checks, "backend", !problem, problem);
-    if (api->config.ready_checks)
-        api->config.ready_checks(api->config.ready_data, checks);
-    json_object_foreach(checks, name, check) ready =
-        ready && json_is_true(json_object_get(check, "ok"));
-    cleanup_json_out struct json_out out = JSON_OUT_INIT;
-    out_open(&out, NULL, '{');
-    out_flag(&out, "ready", ready);
-    out_tree(&out, "checks", checks);
-    out_close(&out, '}');
-    reply_json(call->req, ready ? 200 : 503, &out);
 }

@@ -21,6 +21,7 @@ enum route_flags {
     ROUTE_UPLOAD = 1 << 2,  /* the handler takes the body */
     ROUTE_SOCKET = 1 << 3,  /* a WebSocket */
     ROUTE_HEALTHY = 1 << 4, /* also answered while stopping */
+    ROUTE_LANGBOT = 1 << 5, /* LangBot's control token is as good as ours */
 };
 
 /* Fields that a JSON body has: tables of core/json.h one after another. */

@@ -4,6 +4,7 @@
 #include "api/internal.h"
 
 #define S            "/v1/sessions/{id}"
+#define K            "/v1/skills/{name}"
 #define P            S "/processes/{pid}"
 #define QUERY(table) .query = table, .query_count = ARRAY_SIZE(table)
 #define BYTES        "application/octet-stream"
@@ -46,10 +47,12 @@ const struct route api_routes[] = {
      .replies = {{200, NULL, "Signalled"}}, .summary = "Send a signal to a managed process"},
     {"GET", P "/log", rest_process_log, QUERY(query_log), .replies = {{200, BYTES, NULL}},
      .summary = "Output of a managed process, from an offset"},
-    {"GET", S "/managed-process/ws", relay_open_default, .flags = ROUTE_SOCKET, QUERY(query_relay),
+    {"GET", S "/managed-process/ws", relay_open_default, .flags = ROUTE_SOCKET | ROUTE_LANGBOT,
+     QUERY(query_relay),
      .replies = {{101, NULL, NULL}},
      .summary = "The relay of the process named default: a WebSocket, a text frame a line"},
-    {"GET", S "/managed-process/{pid}/ws", relay_open, .flags = ROUTE_SOCKET, QUERY(query_relay),
+    {"GET", S "/managed-process/{pid}/ws", relay_open, .flags = ROUTE_SOCKET | ROUTE_LANGBOT,
+     QUERY(query_relay),
      .replies = {{101, NULL, NULL}},
      .summary = "The relay of a managed process: a WebSocket, a text frame a line"},
     {"GET", S "/pty/ws", pty_open, .flags = ROUTE_SOCKET, QUERY(query_pty),
@@ -68,6 +71,39 @@ const struct route api_routes[] = {
     {"POST", S "/files/{path...}", rest_post_file, QUERY(query_post_file),
      .replies = {{201, NULL, "FileMade"}, {200, NULL, "FileMoved"}},
      .summary = "Make a directory, or move something"},
+
+    {"GET", "/rpc/ws", rpc_ws_open, .flags = ROUTE_SOCKET | ROUTE_LANGBOT,
+     .replies = {{101, NULL, NULL}},
+     .summary = "LangBot's action RPC: a WebSocket, a JSON message a text frame"},
+
+    {"GET", "/v1/skills", rest_list_skills, .replies = {{200, NULL, "SkillList"}},
+     .summary = "List skills, newest first"},
+    {"POST", "/v1/skills", rest_create_skill, .flags = ROUTE_JSON, .body = &body_skill,
+     .replies = {{201, NULL, "SkillAnswer"}}, .summary = "Make a skill, or import one"},
+    {"POST", "/v1/skills/preview", rest_preview_skills, .flags = ROUTE_UPLOAD,
+     QUERY(query_skill_zip), .replies = {{200, NULL, "SkillList"}},
+     .summary = "What skills a zip archive holds"},
+    {"POST", "/v1/skills/install", rest_install_skills, .flags = ROUTE_UPLOAD,
+     QUERY(query_skill_zip), .replies = {{201, NULL, "SkillList"}},
+     .summary = "Install skills from a zip archive, all or none"},
+    {"GET", K, rest_get_skill, .replies = {{200, NULL, "SkillAnswer"}},
+     .summary = "Look at a skill"},
+    {"PATCH", K, rest_update_skill, .flags = ROUTE_JSON, .body = &body_skill_edit,
+     .replies = {{200, NULL, "SkillAnswer"}}, .summary = "Change a skill"},
+    {"DELETE", K, rest_delete_skill, .replies = {{200, NULL, "Deleted"}},
+     .summary = "Remove a skill"},
+    {"GET", K "/problems", rest_skill_problems, .replies = {{200, NULL, "SkillProblems"}},
+     .summary = "What is wrong with a skill, by the published conventions"},
+    {"GET", K "/archive", rest_skill_archive, .replies = {{200, "application/zip", NULL}},
+     .summary = "A skill as a zip archive"},
+    {"GET", K "/files", rest_list_skill_files, QUERY(query_skill_files),
+     .replies = {{200, NULL, "SkillFiles"}}, .summary = "What is in a skill's package"},
+    {"GET", K "/files/{path...}", rest_get_skill_file, .replies = {{200, BYTES, NULL}},
+     .summary = "The bytes of a skill's file"},
+    {"PUT", K "/files/{path...}", rest_put_skill_file, .flags = ROUTE_UPLOAD,
+     .replies = {{200, NULL, "SkillFileWritten"}}, .summary = "Write a skill's file"},
+    {"DELETE", K "/files/{path...}", rest_delete_skill_file,
+     .replies = {{200, NULL, "SkillFileDeleted"}}, .summary = "Remove a skill's file"},
 
     {"GET", "/v1/status", rest_status, .replies = {{200, NULL, "Status"}},
      .summary = "How boxd is"},

@@ -42,9 +42,6 @@ struct rpc_context {
 };
 int rpc_context_decode(const json_t *context, struct rpc_context *ret, struct error *err);
 void rpc_context_release(struct rpc_context *context);
-/* The `admission` section of a configuration (NULL: there is none). A malformed one is a policy that
-   is required and has a problem. */
+/* The `admission` section of a configuration (NULL: there is none). A malformed one is a policy
+   that is required and has a problem. */
 void rpc_policy_decode(const json_t *section, struct admission_policy *ret);
-
-/* Python's str.strip(): white space of Unicode at both ends. */
-void text_strip(const char **text, size_t *size);

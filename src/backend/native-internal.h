@@ -5,7 +5,9 @@
      native-spawner.c   requests to the spawner, answers matched to them
      native-session.c   init's messages, the end of a session
      native-lane.c      lanes opened, used, closed
-     native-process.c   the life of a command */
+     native-marker.c    small files of the host
+     native-process.c   the life of a command
+     native-spare.c     sessions made ahead */
 #pragma once
 
 #include <uv.h>
@@ -43,6 +45,14 @@ struct call_list {
     struct spawner_call **end;
 };
 
+struct native_spares {
+    struct session_spec last; /* of its kind that was asked for, … */
+    bool steady;              /* … and the one before was alike */
+    struct session_spec spec; /* of those that are there */
+    struct native_session *items[NATIVE_SPARES_MAX]; /* oldest first */
+    unsigned count;
+};
+
 struct native {
     struct backend base;
     const struct native_options *options;
@@ -51,11 +61,24 @@ struct native {
     bool writing; /* the socket was full */
     bool gone;
     char reason[ERROR_TEXT_MAX]; /* why no sessions can be made; "": they can */
+    enum cgroup_version cgroup;  /* that holds all limits of sessions, as the spawner says */
     uint32_t next_tag;
     struct call_list unsent;
     struct call_list unanswered;
     struct native_session *sessions;
+    struct native_spares spares;
 };
+
+/* native.c: asks the spawner for a session. */
+struct native_session *native_make(struct native *native, const struct session_spec *spec,
+                                   const char *key, const struct backend_session_events *events,
+                                   void *owner);
+void native_destroy(struct backend_session *base, backend_done done, void *data);
+/* native-spare.c: one that is as the spec wants it, made ahead; NULL: there is none. */
+struct native_session *native_spare_take(struct native *native, const struct session_spec *spec);
+/* A session is up, so there may be time to make one ahead. */
+void native_spare_refill(struct native *native);
+void native_spare_release(struct native *native);
 
 /* Whether the answer is one, and not a refusal: 0, or -1 with the reason. */
 static inline int spawner_answered(const struct spawner_reply *reply, struct error *err)
@@ -72,6 +95,12 @@ void native_call(struct native *native, const void *message, size_t size, spawne
 int native_watch(struct native *native);
 void native_calls_init(struct native *native);
 void native_calls_fail(struct native *native);
+
+/* native-marker.c: as backend.h has it. */
+void native_marker(struct backend *backend, const char *directory, const char *name,
+                   void (*done)(void *data, const void *bytes, size_t size,
+                                const struct error *err),
+                   void *data);
 
 /* --- lanes ---------------------------------------------------------------------------------------
  */
@@ -168,6 +197,8 @@ void native_session_hold(struct native_session *session);
 void native_session_drop(struct native_session *session);
 /* Watches the control socket, which the session takes over. */
 void native_session_connect(struct native_session *session, int control);
+/* It is up: tells. */
+void native_session_ready(struct native_session *session);
 /* init is gone, or is to be treated so. */
 void native_session_ended(struct native_session *session, const struct error *why);
 /* Never came up: tells, and cleans up. */

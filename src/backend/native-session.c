@@ -198,12 +198,14 @@ static void take_kept(struct native_session *session, const struct init_keep *me
         kept->fds[i] = steal_fd(&fds[i]);
 }
 
-static void tell_ready(struct native_session *session)
+void native_session_ready(struct native_session *session)
 {
+    struct native *native = native_of(session);
     session->state = NATIVE_LIVE;
     uv_timer_stop(&session->timer);
     session->events->ready(session->owner, NULL);
     native_dispatch(session);
+    native_spare_refill(native);
 }
 
 static void on_pruned(void *data, const struct spawner_reply *reply, int *fds, size_t count)
@@ -212,7 +214,7 @@ static void on_pruned(void *data, const struct spawner_reply *reply, int *fds, s
     (void)fds;
     (void)count;
     if (reply && session->state == NATIVE_ADOPTING)
-        tell_ready(session);
+        native_session_ready(session);
     native_session_drop(session);
 }
 
@@ -252,7 +254,7 @@ static void take_ready(struct native_session *session, int page)
     if (session->state == NATIVE_ADOPTING)
         complete_adoption(session);
     else if (session->state == NATIVE_BUILDING)
-        tell_ready(session);
+        native_session_ready(session);
 }
 
 static void take_message(struct native_session *session, const union from_init *message,

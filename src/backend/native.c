@@ -25,6 +25,8 @@ static int convert_mounts(const struct session_spec *from, struct sandbox_spec *
         sandbox_spec_add_mount(to, from->host_path, from->mount_path,
                                from->host_path_mode == MOUNT_RW, err) < 0)
         return error_wrap(err, "host_path");
+    if (to->mount_count > 0)
+        to->mounts[0].make = from->make_host_path;
     for (size_t i = 0; i < from->mount_count; i++) {
         const struct session_mount *mount = &from->mounts[i];
         if (mount->mode != MOUNT_NONE &&
@@ -51,6 +53,8 @@ static int convert(const struct native_options *options, const struct session_sp
     to->cpu_milli = (uint32_t)(from->cpus * 1000 + 0.5);
     to->pids = from->pids_limit;
     to->quota_bytes = from->workspace_quota_mb * MIB;
+    if (sandbox_spec_set_workspace(to, from->mount_path, err) < 0)
+        return error_wrap(err, "mount_path");
     to->strict = options->strict;
     if (options->scratch_bytes)
         to->scratch_bytes = options->scratch_bytes;
@@ -120,6 +124,8 @@ static void take_created(struct native_session *session, const struct spawner_re
     session->group[sizeof session->group - 1] = '\0';
     if (reply->message[0])
         session->notes = xstrndup(reply->message, sizeof reply->message - 1);
+    else if (reply->cgroup < CGROUP_VERSION_MAX) /* nothing is weaker, so all limits hold */
+        native_of(session)->cgroup = (enum cgroup_version)reply->cgroup;
     native_session_connect(session, steal_fd(&fds[0]));
     lane->group = peer_lane_group(reply, fds + 2, count - 2);
     for (size_t i = 2; i < count; i++)
@@ -148,12 +154,10 @@ static void on_created(void *data, const struct spawner_reply *reply, int *fds, 
     native_session_drop(session);
 }
 
-static struct backend_session *native_create(struct backend *backend,
-                                             const struct session_spec *spec, const char *key,
-                                             const struct backend_session_events *events,
-                                             void *owner)
+struct native_session *native_make(struct native *native, const struct session_spec *spec,
+                                   const char *key, const struct backend_session_events *events,
+                                   void *owner)
 {
-    struct native *native = (struct native *)backend;
     struct native_session *session = session_new(native, spec, key, events, owner);
     const struct spawner_request head = {.type = SPAWNER_CREATE};
     struct sandbox_spec sandbox;
@@ -174,11 +178,35 @@ static struct backend_session *native_create(struct backend *backend,
     sandbox_spec_release(&sandbox);
     if (err.code) {
         refuse(session, &err);
-        return &session->base;
+        return session;
     }
     native_session_hold(session);
     native_call(native, data, sizeof head + writer.size, on_created, session);
-    return &session->base;
+    return session;
+}
+
+static void on_given(uv_timer_t *timer)
+{
+    native_session_ready(timer->data);
+}
+
+static struct backend_session *native_create(struct backend *backend,
+                                             const struct session_spec *spec, const char *key,
+                                             const struct backend_session_events *events,
+                                             void *owner)
+{
+    struct native *native = (struct native *)backend;
+    struct native_session *spare = native_spare_take(native, spec);
+    if (!spare)
+        return &native_make(native, spec, key, events, owner)->base;
+    spare->events = events;
+    spare->owner = owner;
+    if (spare->state == NATIVE_LIVE) {
+        /* It is, but its new owner has to be told so, and not before it has got the pointer. */
+        spare->state = NATIVE_BUILDING;
+        uv_timer_start(&spare->timer, on_given, 0, 0);
+    }
+    return &spare->base;
 }
 
 static void on_adopted(void *data, const struct spawner_reply *reply, int *fds, size_t count)
@@ -207,7 +235,8 @@ native_adopt(struct backend *backend, const struct session_spec *spec, const cha
              const json_t *record, const struct backend_session_events *events, void *owner)
 {
     struct native *native = (struct native *)backend;
-    struct native_session *session = session_new(native, spec, key, events, owner);
+    const char *made = json_string_value(json_object_get(record, "key"));
+    struct native_session *session = session_new(native, spec, made ? made : key, events, owner);
     struct sandbox_spec sandbox;
     struct error err = ERROR_INIT;
     const char *group = json_string_value(json_object_get(record, "group"));
@@ -241,8 +270,8 @@ native_adopt(struct backend *backend, const struct session_spec *spec, const cha
 static json_t *native_record(const struct backend_session *base)
 {
     const struct native_session *session = (const struct native_session *)base;
-    return json_pack("{s:s, s:I, s:b, s:s}", "group", session->group, "range",
-                     (json_int_t)session->range, "linked", session->linked != 0, "notes",
+    return json_pack("{s:s, s:s, s:I, s:b, s:s}", "key", session->key, "group", session->group,
+                     "range", (json_int_t)session->range, "linked", session->linked != 0, "notes",
                      session->notes ? session->notes : "");
 }
 
@@ -252,7 +281,7 @@ static void native_outlive(struct backend_session *base, uint32_t seconds)
     native_send((struct native_session *)base, &message, sizeof message, NULL, 0);
 }
 
-static void native_destroy(struct backend_session *base, backend_done done, void *data)
+void native_destroy(struct backend_session *base, backend_done done, void *data)
 {
     struct native_session *session = (struct native_session *)base;
     bool asked = session->number != 0 || session->state == NATIVE_ENDED;
@@ -365,6 +394,8 @@ static void on_swept(void *data, const struct spawner_reply *reply, int *fds, si
     if (reply && reply->code) {
         peer_spawner_failed(reply, &err);
         memcpy(native->reason, err.message, sizeof native->reason);
+    } else if (reply && reply->cgroup < CGROUP_VERSION_MAX) {
+        native->cgroup = (enum cgroup_version)reply->cgroup;
     }
 }
 
@@ -378,6 +409,14 @@ static const char *native_unavailable(struct backend *backend)
 {
     const struct native *native = (const struct native *)backend;
     return native->reason[0] ? native->reason : NULL;
+}
+
+/* As the spawner sees it, whose groups they are: the front may see none. */
+static const char *native_cgroup_kind(struct backend *backend)
+{
+    static const char *const names[CGROUP_VERSION_MAX] = {
+        [CGROUP_NONE] = "none", [CGROUP_V1] = "v1", [CGROUP_V2] = "v2"};
+    return names[((const struct native *)backend)->cgroup];
 }
 
 static json_t *native_describe(struct backend *backend)
@@ -416,6 +455,7 @@ static void native_close(struct backend *backend)
     native->gone = true;
     native->base.lost = NULL;
     native_calls_fail(native);
+    native_spare_release(native);
     while (native->sessions)
         native_session_abandon(native->sessions);
     fd_clear(&native->sock);
@@ -440,6 +480,8 @@ static const struct backend_ops native_ops = {
     .kill = native_kill,
     .file = native_file,
     .describe = native_describe,
+    .read_marker = native_marker,
+    .cgroup_kind = native_cgroup_kind,
     .unavailable = native_unavailable,
     .close = native_close,
 };

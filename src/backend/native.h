@@ -5,11 +5,14 @@
 #include "backend/backend.h"
 #include "sandbox/spawner.h"
 
+#define NATIVE_SPARES_MAX 16
+
 struct native_options {
     const struct spawner_config *spawner; /* must stay */
     struct strings allow_net; /* private ranges that sessions with a network may reach */
     uint64_t scratch_bytes;   /* 0: the default */
     bool strict;              /* refuse every weaker rung */
+    unsigned spares;          /* sessions made ahead of requests, at most NATIVE_SPARES_MAX */
 };
 
 /* Forks the spawner: to be called early, while there is one thread, all privilege and little

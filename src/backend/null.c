@@ -24,6 +24,7 @@
 
 #include "backend/backend.h"
 #include "core/fd.h"
+#include "sandbox/roots.h"
 
 #define SLOW_MS 20
 
@@ -70,13 +71,31 @@ struct null_process {
     size_t kept_count;
 };
 
-enum null_what { NULL_READY, NULL_KEPT, NULL_STARTED, NULL_RUN, NULL_ENDED, NULL_GONE };
+enum null_what {
+    NULL_READY,
+    NULL_KEPT,
+    NULL_STARTED,
+    NULL_RUN,
+    NULL_ENDED,
+    NULL_GONE,
+    NULL_MARKER
+};
+
+/* A question for a file, and its answer. */
+struct null_marker {
+    void (*done)(void *data, const void *bytes, size_t size, const struct error *err);
+    void *data;
+    unsigned char bytes[ROOTS_MARKER_MAX];
+    size_t size;
+    struct error err;
+};
 
 struct null_event {
     struct null_event *next;
     enum null_what what;
     struct null_session *session;
     struct null_process *process;
+    struct null_marker *marker;
 };
 
 static struct null_session *survivors;
@@ -95,14 +114,19 @@ static struct null_session *session_of(const struct null_process *process)
 
 static void on_timer(uv_timer_t *timer);
 
-static void post(struct null_session *session, struct null_process *process, enum null_what what)
+static void post_event(struct null_backend *backend, struct null_event given)
 {
-    struct null_backend *backend = backend_of(session);
     struct null_event *event = xcalloc(1, sizeof *event);
-    *event = (struct null_event){.what = what, .session = session, .process = process};
+    *event = given;
     *backend->last = event;
     backend->last = &event->next;
     uv_timer_start(&backend->timer, on_timer, 0, 0);
+}
+
+static void post(struct null_session *session, struct null_process *process, enum null_what what)
+{
+    post_event(backend_of(session),
+               (struct null_event){.what = what, .session = session, .process = process});
 }
 
 /* Nothing is to come any more for this session, or only for this process of it. */
@@ -641,6 +665,13 @@ static void tell_gone(struct null_session *session)
     done(data, NULL);
 }
 
+static void tell_marker(struct null_marker *marker)
+{
+    marker->done(marker->data, marker->err.code ? NULL : marker->bytes, marker->size,
+                 marker->err.code ? &marker->err : NULL);
+    free(marker);
+}
+
 static void tell(const struct null_event *event)
 {
     switch (event->what) {
@@ -658,6 +689,8 @@ static void tell(const struct null_event *event)
         return tell_ended(event->process);
     case NULL_GONE:
         return tell_gone(event->session);
+    case NULL_MARKER:
+        return tell_marker(event->marker);
     }
 }
 
@@ -692,6 +725,29 @@ static int null_file(struct backend_session *base, const struct file_request *re
 static json_t *null_describe(struct backend *base)
 {
     return json_pack("{s:s, s:[]}", "name", base->ops->name, "isolation");
+}
+
+/* It has no roots: whatever directory is asked for is one. */
+static void null_read_marker(struct backend *base, const char *directory, const char *name,
+                             void (*done)(void *data, const void *bytes, size_t size,
+                                          const struct error *err),
+                             void *data)
+{
+    struct mount_policy policy = {0};
+    struct null_marker *marker = xcalloc(1, sizeof *marker);
+    marker->done = done;
+    marker->data = data;
+    strings_add(&policy.allowed_roots, directory);
+    roots_read_marker(&policy, directory, name, marker->bytes, &marker->size, &marker->err);
+    strings_release(&policy.allowed_roots);
+    post_event((struct null_backend *)base,
+               (struct null_event){.what = NULL_MARKER, .marker = marker});
+}
+
+static const char *null_cgroup_kind(struct backend *base)
+{
+    (void)base;
+    return "none";
 }
 
 static const char *null_unavailable(struct backend *base)
@@ -732,6 +788,13 @@ static void null_close(struct backend *base)
         else
             session_free(session);
     }
+    while (backend->first) { /* of no session: markers */
+        struct null_event *event = backend->first;
+        backend->first = event->next;
+        error_set(&event->marker->err, ERROR_UNAVAILABLE, "the backend is closed");
+        tell_marker(event->marker);
+        free(event);
+    }
     uv_close((uv_handle_t *)&backend->timer, on_closed);
 }
 
@@ -753,6 +816,8 @@ static const struct backend_ops ops = {
     .kill = null_kill,
     .file = null_file,
     .describe = null_describe,
+    .read_marker = null_read_marker,
+    .cgroup_kind = null_cgroup_kind,
     .unavailable = null_unavailable,
     .close = null_close,
 };

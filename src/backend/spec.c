@@ -59,6 +59,7 @@ void session_spec_release(struct session_spec *spec)
         free(spec->mounts[i].host_path);
         free(spec->mounts[i].mount_path);
     }
+    strings_release(&spec->skills);
     *spec = (struct session_spec){0};
 }
 
@@ -78,6 +79,8 @@ void session_spec_copy(struct session_spec *to, const struct session_spec *from)
         to->mounts[i].host_path = copy_text(from->mounts[i].host_path);
         to->mounts[i].mount_path = copy_text(from->mounts[i].mount_path);
     }
+    to->skills = (struct strings){0};
+    strings_copy(&to->skills, &from->skills);
 }
 
 /* Control characters and ill-formed UTF-8 would go on into logs, records and answers. */

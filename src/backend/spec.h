@@ -36,6 +36,7 @@ struct session_mount {
     char *host_path;
     char *mount_path;
     enum mount_mode mode;
+    bool of_store; /* a skill's package: found by boxd, so that no allowed root need hold it */
 };
 
 struct session_spec {
@@ -54,6 +55,9 @@ struct session_spec {
     bool read_only_rootfs;
     uint64_t workspace_quota_mb; /* 0: none */
     /* How it is to be made, not what it is: not compared, not remembered. */
+    struct strings skills; /* names in the skill store: whoever asks the runtime has made mounts of
+                              them before */
+    bool own_host_path;    /* boxd's own choice, so that no allowed root need hold it */
     bool make_host_path; /* a host_path that is not there is made, below an allowed root */
 };
 

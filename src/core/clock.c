@@ -3,6 +3,7 @@
 #include "core/clock.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 int64_t clock_now_us(void)
@@ -43,6 +44,13 @@ void clock_text(int64_t us, char ret[CLOCK_TEXT_SIZE])
              (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
              (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100, (unsigned)tm.tm_min % 100,
              (unsigned)tm.tm_sec % 100, (unsigned)rest % 1000000);
+}
+
+void clock_python_text(int64_t us, const char *zone, char ret[CLOCK_TEXT_SIZE])
+{
+    clock_text(us, ret);
+    char *end = strchr(ret, us % 1000000 == 0 ? '.' : '+');
+    snprintf(end, CLOCK_TEXT_SIZE - (size_t)(end - ret), "%s", zone);
 }
 
 void clock_http_text(int64_t seconds, char ret[CLOCK_TEXT_SIZE])

@@ -213,6 +213,13 @@ void out_text(struct json_out *out, const char *key, const char *value)
         out_null(out, key);
 }
 
+void out_key(struct json_out *out, const char *key)
+{
+    out_text(out, NULL, key);
+    put(out, ":", 1);
+    out->comma = false;
+}
+
 void out_base64(struct json_out *out, const char *key, const void *data, size_t size)
 {
     size_t room;
@@ -233,4 +240,10 @@ void out_tree(struct json_out *out, const char *key, const json_t *value)
         value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12)) : NULL;
     begin(out, key);
     out_raw(out, text ? text : "null");
+}
+
+void out_json(struct json_out *out, const char *key, const char *json, size_t size)
+{
+    begin(out, key);
+    put(out, json, size);
 }

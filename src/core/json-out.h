@@ -35,6 +35,10 @@ struct json_out {
 void json_out_release(struct json_out *out);
 #define cleanup_json_out __attribute__((cleanup(json_out_release)))
 
+/* A key that is not the program's own, and may need escaping; its value follows, with a key of
+ * NULL.
+ */
+void out_key(struct json_out *out, const char *key);
 void out_open(struct json_out *out, const char *key, char bracket);
 void out_close(struct json_out *out, char bracket);
 void out_null(struct json_out *out, const char *key);
@@ -52,5 +56,7 @@ void out_bytes(struct json_out *out, const char *key, const char *data, size_t s
 void out_base64(struct json_out *out, const char *key, const void *data, size_t size);
 /* A tree of jansson's; NULL is null. */
 void out_tree(struct json_out *out, const char *key, const json_t *value);
+/* A value that was written before. */
+void out_json(struct json_out *out, const char *key, const char *json, size_t size);
 /* As it is: a part of the protocol around the JSON. */
 void out_raw(struct json_out *out, const char *text);

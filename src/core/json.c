@@ -1,77 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON from strangers: a document with bounds, and its objects decoded by tables of fields. */
+/* JSON from strangers: objects decoded by tables of fields. */
 #include "core/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "core/lax.h"
 #include "core/mem.h"
 #include "core/parse.h"
+#include "core/utf8.h"
 
 #define NAMES_MAX 64
-
-/* Before jansson sees it: how deep it nests and how many values it may have, so that neither its
-   recursion nor its memory is the stranger's to choose. What is ill-formed here is jansson's to
-   tell. */
-static int check_bounds(const char *text, size_t size, struct error *err)
-{
-    size_t depth = 0;
-    size_t values = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                quoted = false;
-            continue;
-        }
-        if (c == '"') {
-            quoted = true;
-        } else if (c == '[' || c == '{') {
-            if (++depth > JSON_DEPTH_MAX)
-                return error_set(err, ERROR_INVALID,
-                                 "not acceptable JSON: nested more than %d deep", JSON_DEPTH_MAX);
-            values++;
-        } else if (c == ']' || c == '}') {
-            depth -= depth > 0;
-        } else if (c == ',') {
-            values++;
-        }
-        if (values > JSON_VALUES_MAX)
-            return error_set(err, ERROR_INVALID, "not acceptable JSON: more than %d values",
-                             JSON_VALUES_MAX);
-    }
-    return 0;
-}
-
-/* jansson's words, but for those about its own interface. */
-static const char *problem_text(const json_error_t *problem)
-{
-    switch (json_error_code(problem)) {
-    case json_error_null_character:
-    case json_error_null_byte_in_key:
-        return "a string has a NUL in it";
-    case json_error_invalid_utf8:
-        return "it is not UTF-8";
-    default:
-        return problem->text;
-    }
-}
-
-int json_parse(const char *text, size_t size, json_t **ret, struct error *err)
-{
-    json_error_t problem;
-    if (check_bounds(text, size, err) < 0)
-        return -1;
-    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
-    if (!value)
-        return error_set(err, ERROR_INVALID, "not JSON: line %d, column %d: %s", problem.line,
-                         problem.column, problem_text(&problem));
-    *ret = value;
-    return 0;
-}
 
 static void *at(void *target, size_t offset)
 {
@@ -83,13 +23,23 @@ static int wrong(struct error *err, const struct field *field, const char *expec
     return error_set(err, ERROR_INVALID, "%s: must be %s", field->name, expected);
 }
 
+/* Only json_parse_lax() lets them in, but nothing of ours goes on behind one. */
+static bool has_nul(const json_t *text)
+{
+    return memchr(json_string_value(text), '\0', json_string_length(text)) != NULL;
+}
+
 static int take_text(const struct field *field, const json_t *value, const char **ret,
                      size_t *ret_size, struct error *err)
 {
     if (!json_is_string(value))
         return wrong(err, field, "a string");
+    if (has_nul(value))
+        return error_set(err, ERROR_INVALID, "%s: must not have a NUL in it", field->name);
     const char *text = json_string_value(value);
     size_t size = json_string_length(value);
+    if (field->flags & FIELD_TRIMMED)
+        utf8_strip(&text, &size);
     if (size == 0 && field->min > 0)
         return error_set(err, ERROR_INVALID, "%s: must not be empty", field->name);
     if ((double)size < field->min)
@@ -98,7 +48,7 @@ static int take_text(const struct field *field, const json_t *value, const char 
     if (field->max > 0 && (double)size > field->max)
         return error_set(err, ERROR_INVALID, "%s: must be at most %.0f bytes", field->name,
                          field->max);
-    if ((field->flags & FIELD_ABSOLUTE) && text[0] != '/')
+    if ((field->flags & FIELD_ABSOLUTE) && (size == 0 || text[0] != '/'))
         return wrong(err, field, "an absolute path");
     *ret = text;
     *ret_size = size;
@@ -114,12 +64,27 @@ static int check_range(const struct field *field, double value, struct error *er
     return 0;
 }
 
-static int take_integer(const struct field *field, const json_t *value, uint64_t max, uint64_t *ret,
-                        struct error *err)
+/* A real that no 64 bits hold is what json_parse_lax() makes of such a whole number. */
+static int exact_integer(const json_t *value, int64_t *ret)
 {
-    if (!json_is_integer(value))
+    if (json_is_integer(value)) {
+        *ret = json_integer_value(value);
+        return 0;
+    }
+    return json_is_real(value) && fabs(json_real_value(value)) >= -(double)INT64_MIN ? -ERANGE
+                                                                                     : -EINVAL;
+}
+
+static int take_integer(const struct field *field, const json_t *value, uint64_t max,
+                        enum fields_mode mode, uint64_t *ret, struct error *err)
+{
+    int64_t number;
+    bool lax = (mode & FIELDS_LAX) && !(field->flags & FIELD_EXACT);
+    int rc = lax ? lax_integer(value, &number) : exact_integer(value, &number);
+    if (rc == -ERANGE)
+        return error_set(err, ERROR_INVALID, "%s: is out of range", field->name);
+    if (rc < 0)
         return wrong(err, field, "a whole number");
-    json_int_t number = json_integer_value(value);
     if (number < 0)
         return error_set(err, ERROR_INVALID, "%s: must be at least %.12g", field->name, field->min);
     if (check_range(field, (double)number, err) < 0)
@@ -133,12 +98,11 @@ static int take_integer(const struct field *field, const json_t *value, uint64_t
 
 static int take_choice(const struct field *field, const json_t *value, int *ret, struct error *err)
 {
-    const char *text = json_string_value(value);
-    if (!text)
+    if (!json_is_string(value))
         return wrong(err, field, "a string");
     size_t count = 0;
     for (; field->names[count]; count++) {
-        if (strcmp(text, field->names[count]) == 0) {
+        if (!has_nul(value) && strcmp(json_string_value(value), field->names[count]) == 0) {
             *ret = (int)count;
             return 0;
         }
@@ -179,9 +143,23 @@ static int take_texts(const struct field *field, const json_t *value, struct str
     {
         if (!json_is_string(item))
             return error_set(err, ERROR_INVALID, "%s[%zu]: must be a string", field->name, i);
+        if (has_nul(item))
+            return error_set(err, ERROR_INVALID, "%s[%zu]: must not have a NUL in it", field->name,
+                             i);
         ret->items[ret->count++] = xstrndup(json_string_value(item), json_string_length(item));
     }
     return 0;
+}
+
+/* Control characters in a name are nobody's wish, and what json_parse_lax() makes of a NUL there.
+ */
+static bool is_variable(const char *name)
+{
+    for (const char *at = name; *at; at++) {
+        if (*at == '=' || (unsigned char)*at < 0x20 || *at == 0x7f)
+            return false;
+    }
+    return *name;
 }
 
 static int take_env(const struct field *field, const json_t *value, struct strings *ret,
@@ -197,11 +175,14 @@ static int take_env(const struct field *field, const json_t *value, struct strin
     ret->items = xcalloc(json_object_size(value) + 1, sizeof *ret->items);
     json_object_foreach((json_t *)value, name, item)
     {
-        if (!name[0] || strchr(name, '='))
+        if (!is_variable(name))
             return error_set(err, ERROR_INVALID, "%s: '%.100s' is no name of a variable",
                              field->name, name);
         if (!json_is_string(item))
             return error_set(err, ERROR_INVALID, "%s.%.100s: must be a string", field->name, name);
+        if (has_nul(item))
+            return error_set(err, ERROR_INVALID, "%s.%.100s: must not have a NUL in it",
+                             field->name, name);
         ret->items[ret->count++] = xasprintf("%s=%s", name, json_string_value(item));
     }
     return 0;
@@ -231,25 +212,27 @@ static int take_list(const struct field *field, const json_t *value, void *targe
     return 0;
 }
 
-static int take_number(const struct field *field, const json_t *value, double *ret,
-                       struct error *err)
+static int take_number(const struct field *field, const json_t *value, enum fields_mode mode,
+                       double *ret, struct error *err)
 {
-    if (!json_is_number(value) || !isfinite(json_number_value(value)))
+    double number;
+    bool lax = (mode & FIELDS_LAX) && !(field->flags & FIELD_EXACT);
+    if ((!lax && !json_is_number(value)) || lax_number(value, &number) < 0)
         return wrong(err, field, "a number");
-    if (check_range(field, json_number_value(value), err) < 0)
+    if (check_range(field, number, err) < 0)
         return -1;
-    *ret = json_number_value(value);
+    *ret = number;
     return 0;
 }
 
 static int take_whole(const struct field *field, const json_t *value, void *place,
-                      struct error *err)
+                      enum fields_mode mode, struct error *err)
 {
     uint64_t max = field->kind == FIELD_U16   ? UINT16_MAX
                    : field->kind == FIELD_U32 ? UINT32_MAX
                                               : UINT64_MAX;
     uint64_t number;
-    if (take_integer(field, value, max, &number, err) < 0)
+    if (take_integer(field, value, max, mode, &number, err) < 0)
         return -1;
     if (field->kind == FIELD_U16)
         *(uint16_t *)place = (uint16_t)number;
@@ -257,6 +240,14 @@ static int take_whole(const struct field *field, const json_t *value, void *plac
         *(uint32_t *)place = (uint32_t)number;
     else
         *(uint64_t *)place = number;
+    return 0;
+}
+
+static int take_flag(const struct field *field, const json_t *value, enum fields_mode mode,
+                     bool *ret, struct error *err)
+{
+    if ((!(mode & FIELDS_LAX) && !json_is_boolean(value)) || lax_flag(value, ret) < 0)
+        return wrong(err, field, "true or false");
     return 0;
 }
 
@@ -280,16 +271,13 @@ static int field_take(const struct field *field, const json_t *value, void *targ
         *(struct json_view *)place = (struct json_view){text, size};
         return 0;
     case FIELD_FLAG:
-        if (!json_is_boolean(value))
-            return wrong(err, field, "true or false");
-        *(bool *)place = json_is_true(value);
-        return 0;
+        return take_flag(field, value, mode, place, err);
     case FIELD_U16:
     case FIELD_U32:
     case FIELD_U64:
-        return take_whole(field, value, place, err);
+        return take_whole(field, value, place, mode, err);
     case FIELD_NUMBER:
-        return take_number(field, value, place, err);
+        return take_number(field, value, mode, place, err);
     case FIELD_CHOICE:
     case FIELD_EITHER:
         if (take_choice(field, value, &choice, err) < 0)
@@ -361,6 +349,8 @@ int fields_decode(const json_t *object, const struct fields *tables, size_t coun
         void *target;
         size_t number;
         const struct field *field = find(name, tables, count, &target, &number);
+        if (!field && (mode & FIELDS_OPEN))
+            continue;
         if (!field)
             return unknown(name, tables, count, err);
         if (json_is_null(value) && (field->flags & FIELD_NULLABLE))

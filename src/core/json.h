@@ -24,6 +24,11 @@
 
 /* Well-formed UTF-8, no duplicate keys, no NUL, nothing deeper or longer than above. */
 int json_parse(const char *text, size_t size, json_t **ret, struct error *err);
+/* The same bounds, but all that Python's json.loads() takes, for peers that would wait in vain for
+   an answer to what is not: of duplicate keys the last counts; strings may have NULs in them (keys
+   then have U+0001), and half of a surrogate pair is U+FFFD; numbers beyond 64 bits or a double,
+   NaN and the infinities are so large that every range of a field excludes them. */
+int json_parse_lax(const char *text, size_t size, json_t **ret, struct error *err);
 
 static inline void json_decref_p(json_t **value)
 {
@@ -52,6 +57,8 @@ enum field_flags {
     FIELD_REQUIRED = 1 << 0,
     FIELD_NULLABLE = 1 << 1, /* null is as good as not being there */
     FIELD_ABSOLUTE = 1 << 2, /* text: begins with "/" */
+    FIELD_TRIMMED = 1 << 3,  /* text: white space at both ends goes, before anything is checked */
+    FIELD_EXACT = 1 << 4,    /* number: no other type will do, in no mode */
 };
 
 struct json_view {
@@ -84,10 +91,11 @@ struct fields {
     void *target;
 };
 
-/* How to take what is not quite right. There is one way yet; whoever serves clients that send "1"
-   for 1 adds theirs here and to field_take(). */
+/* How to take what is not quite right: bits. */
 enum fields_mode {
-    FIELDS_STRICT, /* unknown names, other types and numbers out of range are errors */
+    FIELDS_STRICT = 0,    /* unknown names, other types and numbers out of range are errors */
+    FIELDS_LAX = 1 << 0,  /* types are those of lax.h: "1" for 1, 1 for true */
+    FIELDS_OPEN = 1 << 1, /* unknown names are passed over */
 };
 
 /* Decodes an object whose fields are those of all the tables together. On failure (ERROR_INVALID,

@@ -90,3 +90,52 @@ size_t utf8_unfinished(const char *data, size_t size)
     }
     return 0;
 }
+
+/* How many bytes at `at` are one character of white space; 0: something else is there. The three
+   bytes of U+2000 and the like are written out, because decoding would need them checked first. */
+static size_t space_size(const char *at, size_t left)
+{
+    static const char wide[][4] = {
+        "\xE1\x9A\x80",                 /* U+1680 */
+        "\xE2\x80\xA8",                 /* U+2028, U+2029: separators of lines and paragraphs */
+        "\xE2\x80\xA9", "\xE2\x80\xAF", /* U+202F */
+        "\xE2\x81\x9F",                 /* U+205F */
+        "\xE3\x80\x80",                 /* U+3000 */
+    };
+    const unsigned char *c = (const unsigned char *)at;
+    if (left >= 1 &&
+        (c[0] == ' ' || (c[0] >= '\t' && c[0] <= '\r') || (c[0] >= 0x1C && c[0] < 0x20)))
+        return 1;
+    if (left >= 2 && c[0] == 0xC2 && (c[1] == 0x85 || c[1] == 0xA0))
+        return 2;
+    if (left < 3)
+        return 0;
+    if (c[0] == 0xE2 && c[1] == 0x80 && c[2] >= 0x80 && c[2] <= 0x8A) /* U+2000 to U+200A */
+        return 3;
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        if (memcmp(at, wide[i], 3) == 0)
+            return 3;
+    }
+    return 0;
+}
+
+/* None of those characters ends in bytes that are another, so looking back by each length finds at
+   most one. */
+static size_t space_size_before(const char *end, size_t left)
+{
+    for (size_t n = 1; n <= 3 && n <= left; n++) {
+        if (space_size(end - n, n) == n)
+            return n;
+    }
+    return 0;
+}
+
+void utf8_strip(const char **text, size_t *size)
+{
+    for (size_t n; (n = space_size(*text, *size)) > 0;) {
+        *text += n;
+        *size -= n;
+    }
+    for (size_t n; (n = space_size_before(*text + *size, *size)) > 0;)
+        *size -= n;
+}

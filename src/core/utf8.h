@@ -16,3 +16,6 @@ bool utf8_valid(const char *data, size_t size);
 /* How many bytes at the end (0 to 3) begin a sequence that more bytes could complete: to be held
    back by whoever cuts a stream into texts. */
 size_t utf8_unfinished(const char *data, size_t size);
+/* Python's str.strip(): white space as Unicode has it goes at both ends. Ill-formed bytes are not
+   white space. */
+void utf8_strip(const char **text, size_t *size);

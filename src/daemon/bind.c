@@ -24,20 +24,28 @@ static bool is_network(int fd)
     return address.ss_family != AF_UNIX;
 }
 
+static int refuse_open(int fd, struct error *err)
+{
+    char text[128];
+    http_address_text(fd, text, sizeof text);
+    close(fd);
+    error_set(err, ERROR_DENIED, "%s is open to the network, and there is no token", text);
+    return error_hint(err, "(umask 077; openssl rand -hex 32 > FILE), then --token-file FILE");
+}
+
+/* Takes the descriptor over. */
 static int add_listener(struct daemon *daemon, int fd, struct error *err)
 {
+    bool network = is_network(fd);
     if (daemon->listener_count == DAEMON_LISTENERS) {
         close(fd);
         return error_set(err, ERROR_LIMIT, "more than %d sockets to listen on", DAEMON_LISTENERS);
     }
+    if (network && !daemon->token && !daemon->control_token)
+        return refuse_open(fd, err);
     daemon->listeners[daemon->listener_count++] = fd;
-    daemon->on_network |= is_network(fd);
-    if (daemon->token || !is_network(fd))
-        return 0;
-    char text[128];
-    http_address_text(fd, text, sizeof text);
-    error_set(err, ERROR_DENIED, "%s is open to the network, and there is no token", text);
-    return error_hint(err, "(umask 077; openssl rand -hex 32 > FILE), then --token-file FILE");
+    daemon->on_network |= network;
+    return 0;
 }
 
 /* Whoever is in the group of the front's account may connect, where it has one of its own. */
@@ -56,18 +64,33 @@ static int bind_unix(struct daemon *daemon, struct error *err)
     return add_listener(daemon, fd, err);
 }
 
+static int bind_tcp(struct daemon *daemon, const char *address, struct error *err)
+{
+    int fd;
+    return http_bind_tcp(address, &fd, NULL, err) < 0 ? -1 : add_listener(daemon, fd, err);
+}
+
+/* Who is at standard input is served all the same, as LangBot's own runtime does it; what it cannot
+   have then is the relay. */
+static int may_fail(const struct daemon *daemon, const char *address, struct error *err)
+{
+    if (!daemon->config->stdio)
+        return -1;
+    log_error(LOG_WARN, "not_listening", err, LOG_TEXT("address", address));
+    return 0;
+}
+
 int daemon_bind(struct daemon *daemon, const struct activation *activation, struct error *err)
 {
+    const struct config *config = daemon->config;
     for (size_t i = 0; i < activation->count; i++)
         if (add_listener(daemon, activation->fds[i], err) < 0)
             return -1;
     if (activation->count > 0)
         return 0;
-    for (size_t i = 0; i < daemon->config->listen.count; i++) {
-        int fd;
-        if (http_bind_tcp(daemon->config->listen.items[i], &fd, NULL, err) < 0 ||
-            add_listener(daemon, fd, err) < 0)
+    for (size_t i = 0; i < config->listen.count; i++)
+        if (bind_tcp(daemon, config->listen.items[i], err) < 0 &&
+            may_fail(daemon, config->listen.items[i], err) < 0)
             return -1;
-    }
-    return bind_unix(daemon, err);
+    return bind_unix(daemon, err) < 0 ? may_fail(daemon, config->socket, err) : 0;
 }

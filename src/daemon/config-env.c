@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables that override keys: BOX__LIMITS__MAX_SESSIONS is limits.max_sessions. No I/O.
- */
+/* Variables that override keys: BOX__LIMITS__MAX_SESSIONS is limits.max_sessions. LangBot has the
+   same convention, and hands its environment on to those it starts: what no key is set by may be
+   its own. No I/O. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -48,12 +49,9 @@ static char *path_to_name(const char *path)
 static void unknown_variable(const char *name, const char *path, struct config_problems *problems)
 {
     cleanup_free char *near = path ? config_key_nearest(path) : NULL;
-    cleanup_free char *instead = near ? path_to_name(near) : NULL;
-    if (instead && config_key_find(near))
-        config_problem(problems, name, 0, "no key is set by this variable; did you mean %s?",
-                       instead);
-    else
-        config_problem(problems, name, 0, "no key is set by this variable");
+    cleanup_free char *instead = near && config_key_find(near) ? path_to_name(near) : NULL;
+    config_unknown(problems, "%s: no key is set by this variable%s%s%s", name,
+                   instead ? "; did you mean " : "", instead ? instead : "", instead ? "?" : "");
 }
 
 static void read_variable(struct config *config, const char *variable, size_t length,
@@ -64,9 +62,12 @@ static void read_variable(struct config *config, const char *variable, size_t le
     cleanup_free char *name = xstrndup(variable, length < PATH_SIZE ? length : PATH_SIZE);
     bool valid = name_to_path(variable + strlen(PREFIX), length - strlen(PREFIX), path);
     const struct config_key *key = valid ? config_key_find(path) : NULL;
+    const char *text = variable + length + 1;
     if (!key)
         unknown_variable(name, valid ? path : NULL, problems);
-    else if (config_set_text(config, key, variable + length + 1, &err) < 0)
+    else if (config_set(config, key,
+                        &(struct config_value){.items = &text, .count = 1, .is_open = true},
+                        &err) < 0)
         config_problem(problems, name, 0, "%s", err.message);
 }
 

@@ -29,6 +29,13 @@ static inline enum storage storage_of(enum config_type type)
     }
 }
 
+/* The path from `base` on ("": from where we are), in normal form. NULL with a problem if there is
+   none. The caller frees. */
+char *config_absolute(const char *key, const char *path, const char *base,
+                      struct config_problems *problems);
+/* What a value of the type looks like, for messages. */
+const char *config_wanted(enum config_type type);
+
 /* Not of one whose offset is CONFIG_NOWHERE. */
 static inline void *slot(const struct config *config, const struct config_key *key)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of the configuration. Names that LangBot's `box:` tree has are the same here and mean
-   the same. Its other keys are accepted, so that one file can serve both. */
+   the same; LangBot can change those while boxd runs (box_init). Those of its keys that mean
+   nothing here are accepted, so that one file can serve both. */
 #include "daemon/config.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #define GIB       (1024 * MIB)
 #define FIXED     false /* needs a restart */
 #define RELOAD    true
-#define NONE      .offset = CONFIG_NOWHERE
+#define NONE      CONFIG_NOWHERE
+#define TREE      true /* LangBot's */
 #define LOG_WORDS "debug|info|warn|error"
 #define BACKENDS  "native|local|docker|podman|nsjail|e2b"
 
@@ -41,24 +43,26 @@ const struct config_key config_keys[] = {
      "least important events that are logged"},
 
     /* Sessions */
-    {"backend", CONFIG_CHOICE, FIXED, AT(backend), "native", 0, 0, BACKENDS,
-     "what runs sessions; local means native"},
+    {"backend", CONFIG_CHOICE, FIXED, AT(backend), "local", 0, 0, BACKENDS,
+     "what runs sessions; local: the first there is of native, docker, podman, nsjail", TREE},
     {"adopt", CONFIG_BOOL, FIXED, AT(adopt), "true", 0, 0, NULL,
      "take over the sessions of an earlier boxd, and leave them to the next; false: end them"},
     {"outlive_sec", CONFIG_SECONDS, FIXED, AT(outlive_ms), "3600", 0, YEAR, NULL,
      "how long sessions wait for a boxd after this one; 0: they end with it"},
+    {"ready_sessions", CONFIG_COUNT, FIXED, AT(ready_sessions), "1", 0, 16, NULL,
+     "sessions made ahead while nobody waits, like the last ones that were asked for"},
     {"session_ttl_sec", CONFIG_SECONDS, RELOAD, AT(session_ttl_ms), "300", 1, YEAR, NULL,
      "idle time after which a session is ended"},
     {"limits.max_sessions", CONFIG_COUNT, RELOAD, AT(max_sessions), "64", 0, 5000, NULL,
-     "live sessions"},
+     "live sessions", TREE},
     {"limits.max_managed_processes", CONFIG_COUNT, RELOAD, AT(max_managed_processes), "64", 0,
-     1024, NULL, "managed processes of all sessions together"},
+     1024, NULL, "managed processes of all sessions together", TREE},
     {"limits.max_completed_processes", CONFIG_COUNT, RELOAD, AT(max_completed_processes),
      "256", 0, 10000,
-     NULL, "managed processes that have ended and are still known"},
+     NULL, "managed processes that have ended and are still known", TREE},
     {"limits.completed_process_retention_sec", CONFIG_SECONDS, RELOAD, AT(completed_retention_ms),
      "300", 0,
-     DAY, NULL, "how long those are known"},
+     DAY, NULL, "how long those are known", TREE},
     {"sessions.network", CONFIG_CHOICE, RELOAD, AT(network), "off", 0, 0, "off|on",
      "network of a session whose spec does not say"},
     {"sessions.cpus", CONFIG_CPUS, RELOAD, AT(milli_cpus), "1", 10, 1024 * 1000, NULL,
@@ -122,45 +126,73 @@ const struct config_key config_keys[] = {
     {"http.unsent_bytes", CONFIG_SIZE, FIXED, AT(unsent_bytes), "256K", 4 * KIB, 64 * MIB, NULL,
      "part of an answer that may wait for its client"},
 
-    /* LangBot's tree: other names for the above, and what only asks for things of a later version */
-    {"local.allowed_mount_roots", CONFIG_PATHS, FIXED, AT(allowed_roots), "", 0, 64, NULL,
-     "LangBot's name for mounts.allowed_roots"},
-    {"local.host_root", CONFIG_PATH, FIXED, AT(host_root), "", 0, 4000, NULL,
-     "the only allowed root if none are listed"},
+    /* LangBot: whom boxd serves, and how far */
+    {"control_token_file", CONFIG_PATH, RELOAD, AT(control_token_file), "", 0, 4095, NULL,
+     "file with the control token that LangBot must send; empty: none"},
+    {"trusted_instance", CONFIG_TEXT, FIXED, AT(trusted_instance), "", 0, 128, NULL,
+     "the one LangBot instance that is served; empty: the first to come"},
     {"tenancy", CONFIG_CHOICE, FIXED, AT(tenancy), "optional", 0, 0, "optional|required",
-     "whether clients must name their workspace; this version refuses to start with required"},
-    {"admission.required", CONFIG_BOOL, FIXED, AT(admission_required), "false", 0, 0, NULL,
-     "whether sandboxes need a grant; this version refuses to start with true"},
+     "whether LangBot must name the workspace it asks for, which it does from 0.5 on"},
+    {"local.host_root", CONFIG_PATH, FIXED, AT(host_root), "", 0, 4000, NULL,
+     "where LangBot's directories lie; the only allowed root if none are listed", TREE},
+    {"local.allowed_mount_roots", CONFIG_PATHS, FIXED, AT(allowed_roots), "", 0, 64, NULL,
+     "LangBot's name for mounts.allowed_roots", TREE},
+    {"local.default_workspace", CONFIG_PATH, FIXED, AT(default_workspace), "", 0, 4000, NULL,
+     "directory of workspaces, from local.host_root on; empty: default in that, if it is set", TREE},
+    {"local.skills_root", CONFIG_PATH, FIXED, AT(skills_root), "skills", 0, 4000, NULL,
+     "directory of skill packages, from local.host_root on; skills in state_dir if that is not set",
+     TREE},
+    {"skills.quota_mb", CONFIG_MEBIBYTES, RELOAD, AT(skills_quota_mb), "0", 0, 16 * MIB, NULL,
+     "what the skills of one workspace may take, and those that are no workspace's; 0: no limit"},
+    {"skills.writable", CONFIG_BOOL, RELOAD, AT(skills_writable), "false", 0, 0, NULL,
+     "whether sessions may change the skills they ask for by name"},
+    {"limits.max_admission_records", CONFIG_COUNT, RELOAD, AT(max_records), "100000", 1, 250000,
+     NULL, "workspaces whose generation and grants are remembered", TREE},
+    {"limits.max_rpc_file_bytes", CONFIG_SIZE, RELOAD, AT(max_file_bytes), "20M", 1, 100 * MIB,
+     NULL, "a file that LangBot sends", TREE},
+
+    /* What a workspace may have where it needs a grant */
+    {"admission.required", CONFIG_BOOL, RELOAD, AT(admission_required), "false", 0, 0, NULL,
+     "whether sandboxes need a grant by LangBot; only a restart makes it false again", TREE},
+    {"admission.max_sessions", CONFIG_COUNT, RELOAD, AT(admission_sessions), "1", 0, 1, NULL,
+     "sessions of a workspace", TREE},
+    {"admission.max_managed_processes", CONFIG_COUNT, RELOAD, AT(admission_processes), "0", 0, 0,
+     NULL, "managed processes of a workspace", TREE},
+    {"admission.max_grant_ttl_sec", CONFIG_SECONDS, RELOAD, AT(admission_grant_ms), "300", 1, YEAR,
+     NULL, "how far ahead a grant may end", TREE},
+    {"admission.max_timeout_sec", CONFIG_SECONDS, RELOAD, AT(admission_timeout_ms), "120", 1, YEAR,
+     NULL, "time limit of a command; longer ones are cut to it", TREE},
+    {"admission.cpus", CONFIG_CPUS, RELOAD, AT(admission_milli_cpus), "1", 10, 1024 * 1000, NULL,
+     "CPUs of the session", TREE},
+    {"admission.memory_mb", CONFIG_MEBIBYTES, RELOAD, AT(admission_memory_mb), "512", 32, 16 * MIB,
+     NULL, "its memory", TREE},
+    {"admission.pids_limit", CONFIG_COUNT, RELOAD, AT(admission_pids), "128", 1, 4 * MIB, NULL,
+     "its processes and threads", TREE},
+    {"admission.read_only_rootfs", CONFIG_BOOL, RELOAD, AT(admission_read_only), "true", 0, 0, NULL,
+     "whether everything outside /workspace and /tmp is read-only in it", TREE},
+    {"admission.workspace_quota_mb", CONFIG_MEBIBYTES, RELOAD, AT(admission_quota_mb), "0", 0,
+     16 * MIB, NULL, "size of its /workspace; 0 is no limit, with which it is never ready", TREE},
+    {"admission.readiness_cache_sec", CONFIG_SECONDS, RELOAD, AT(admission_cache_ms), "15", 0, YEAR,
+     NULL, "how long a readiness that was tried is believed", TREE},
 
     /* Accepted and checked, no more */
-    {"admission.logical_session_id", CONFIG_TEXT, FIXED, NONE, "global", 0, 128, .help = ""},
-    {"admission.required_backend", CONFIG_TEXT, FIXED, NONE, "nsjail", 0, 32, .help = ""},
-    {"admission.max_sessions", CONFIG_COUNT, FIXED, NONE, "1", 0, 5000, .help = ""},
-    {"admission.max_managed_processes", CONFIG_COUNT, FIXED, NONE, "0", 0, 1024, .help = ""},
-    {"admission.max_grant_ttl_sec", CONFIG_SECONDS, FIXED, NONE, "300", 1, YEAR, .help = ""},
-    {"admission.max_timeout_sec", CONFIG_SECONDS, FIXED, NONE, "120", 1, YEAR, .help = ""},
-    {"admission.cpus", CONFIG_CPUS, FIXED, NONE, "1", 1, 1024 * 1000, .help = ""},
-    {"admission.memory_mb", CONFIG_MEBIBYTES, FIXED, NONE, "512", 32, 16 * MIB, .help = ""},
-    {"admission.pids_limit", CONFIG_COUNT, FIXED, NONE, "128", 1, 4 * MIB, .help = ""},
-    {"admission.read_only_rootfs", CONFIG_BOOL, FIXED, NONE, "true", .help = ""},
-    {"admission.workspace_quota_mb", CONFIG_MEBIBYTES, FIXED, NONE, "0", 0, 16 * MIB, .help = ""},
-    {"admission.readiness_cache_sec", CONFIG_SECONDS, FIXED, NONE, "15", 0, YEAR, .help = ""},
-    {"default_memory_mb", CONFIG_MEBIBYTES, FIXED, NONE, "1536", 0, 16 * MIB, .help = ""},
-    {"docker.cpu_limit_enabled", CONFIG_BOOL, FIXED, NONE, "true", .help = ""},
-    {"e2b.api_key", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, .help = ""},
-    {"e2b.api_url", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, .help = ""},
-    {"e2b.template", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, .help = ""},
-    {"enabled", CONFIG_BOOL, FIXED, NONE, "true", .help = ""},
-    {"limits.max_admission_records", CONFIG_COUNT, FIXED, NONE, "100000", 1, 250000, .help = ""},
-    {"limits.max_rpc_file_bytes", CONFIG_SIZE, FIXED, NONE, "20M", 1, 100 * MIB, .help = ""},
-    {"limits.max_workspace_entries", CONFIG_COUNT, FIXED, NONE, "100000", 1, 1000000, .help = ""},
-    {"local.default_workspace", CONFIG_PATH, FIXED, NONE, "", 0, 4000, .help = ""},
-    {"local.image", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, .help = ""},
-    {"local.profile", CONFIG_TEXT, FIXED, NONE, "default", 0, 128, .help = ""},
-    {"local.skills_root", CONFIG_PATH, FIXED, NONE, "skills", 0, 4000, .help = ""},
-    {"local.workspace_quota_mb", CONFIG_MEBIBYTES, FIXED, NONE, "0", 0, 16 * MIB, .help = ""},
-    {"profile", CONFIG_TEXT, FIXED, NONE, "default", 0, 128, .help = ""},
-    {"runtime.endpoint", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, .help = ""},
+    {"admission.logical_session_id", CONFIG_CHOICE, FIXED, NONE, "global", 0, 0, "global", "",
+     TREE},
+    {"admission.required_backend", CONFIG_CHOICE, FIXED, NONE, "nsjail", 0, 0, "nsjail|native", "",
+     TREE},
+    {"default_memory_mb", CONFIG_MEBIBYTES, FIXED, NONE, "1536", 0, 16 * MIB, NULL, "", TREE},
+    {"docker.cpu_limit_enabled", CONFIG_BOOL, FIXED, NONE, "true", 0, 0, NULL, "", TREE},
+    {"e2b.api_key", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, NULL, "", TREE},
+    {"e2b.api_url", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, NULL, "", TREE},
+    {"e2b.template", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, NULL, "", TREE},
+    {"enabled", CONFIG_BOOL, FIXED, NONE, "true", 0, 0, NULL, "", TREE},
+    {"limits.max_workspace_entries", CONFIG_COUNT, FIXED, NONE, "100000", 1, 1000000, NULL, "",
+     TREE},
+    {"local.image", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, NULL, "", TREE},
+    {"local.profile", CONFIG_TEXT, FIXED, NONE, "default", 0, 128, NULL, "", TREE},
+    {"local.workspace_quota_mb", CONFIG_MEBIBYTES, FIXED, NONE, "0", 0, 16 * MIB, NULL, "", TREE},
+    {"profile", CONFIG_TEXT, FIXED, NONE, "default", 0, 128, NULL, "", TREE},
+    {"runtime.endpoint", CONFIG_TEXT, FIXED, NONE, "", 0, 4096, NULL, "", TREE},
 };
 /* clang-format on */
 

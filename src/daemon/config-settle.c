@@ -13,7 +13,8 @@
 #include "core/fd.h"
 #include "core/parse.h"
 #include "core/path.h"
-#include "daemon/config.h"
+#include "api/rpc.h"
+#include "daemon/config-internal.h"
 
 #define WHERE "configuration"
 
@@ -39,16 +40,18 @@ int config_read_file(struct config *config, const char *path, struct config_prob
 
 /* --- paths --- */
 
-/* From where we are, and in normal form. NULL with a problem if there is none. */
-static char *absolute(const char *key, const char *path, struct config_problems *problems)
+char *config_absolute(const char *key, const char *path, const char *base,
+                      struct config_problems *problems)
 {
     struct error err = ERROR_INIT;
     char here[PATH_MAX];
     cleanup_free char *joined = NULL;
+    if (!*base && path[0] != '/')
+        base = getcwd(here, sizeof here);
     if (path[0] == '/')
         joined = xstrdup(path);
-    else if (getcwd(here, sizeof here))
-        joined = xasprintf("%s/%s", here, path);
+    else if (base)
+        joined = xasprintf("%s/%s", base, path);
     char *normal = joined ? path_normalise(joined, &err) : NULL;
     if (!normal)
         config_problem(problems, WHERE, 0, "%s: %s", key, joined ? err.message : "no directory");
@@ -57,7 +60,7 @@ static char *absolute(const char *key, const char *path, struct config_problems 
 
 static void make_absolute(const char *key, char **path, struct config_problems *problems)
 {
-    char *normal = **path ? absolute(key, *path, problems) : NULL;
+    char *normal = **path ? config_absolute(key, *path, "", problems) : NULL;
     if (!normal)
         return;
     free(*path);
@@ -80,12 +83,24 @@ static const char *absolute_variable(const char *name)
     return value && value[0] == '/' ? value : NULL;
 }
 
+/* "boxd", or for one that somebody started for themselves a name of its own, by its port: next to
+   a boxd of the system, and to others like it. */
+static char *directory_name(const struct config *config)
+{
+    const char *address = config->listen.count > 0 ? config->listen.items[0] : "";
+    const char *colon = strrchr(address, ':');
+    if (!config->stdio)
+        return xstrdup("boxd");
+    return xasprintf("boxd-stdio-%s", colon && !strchr(colon, '/') ? colon + 1 : "0");
+}
+
 /* Root's places are the system's; an ordinary user's are those of the XDG base directories. */
 static void default_directories(struct config *config, struct config_problems *problems)
 {
+    cleanup_free char *name = directory_name(config);
     if (geteuid() == 0) {
-        set_default(&config->run_dir, xstrdup("/run/boxd"));
-        set_default(&config->state_dir, xstrdup("/var/lib/boxd"));
+        set_default(&config->run_dir, xasprintf("/run/%s", name));
+        set_default(&config->state_dir, xasprintf("/var/lib/%s", name));
         return;
     }
     const char *home = absolute_variable("HOME");
@@ -97,22 +112,9 @@ static void default_directories(struct config *config, struct config_problems *p
         return;
     }
     cleanup_free char *base = state ? xstrdup(state) : xasprintf("%s/.local/state", home);
-    set_default(&config->state_dir, xasprintf("%s/boxd", base));
-    set_default(&config->run_dir, run ? xasprintf("%s/boxd", run) : xasprintf("%s/boxd/run", base));
-}
-
-static void settle_roots(struct config *config, struct config_problems *problems)
-{
-    struct strings roots = {0};
-    if (config->allowed_roots.count == 0 && *config->host_root)
-        strings_add(&config->allowed_roots, config->host_root);
-    for (size_t i = 0; i < config->allowed_roots.count; i++) {
-        char *path = absolute("mounts.allowed_roots", config->allowed_roots.items[i], problems);
-        if (path)
-            strings_take(&roots, path);
-    }
-    strings_release(&config->allowed_roots);
-    config->allowed_roots = roots;
+    set_default(&config->state_dir, xasprintf("%s/%s", base, name));
+    set_default(&config->run_dir,
+                run ? xasprintf("%s/%s", run, name) : xasprintf("%s/%s/run", base, name));
 }
 
 /* --- what takes several keys --- */
@@ -131,6 +133,13 @@ static bool is_loopback(const char *address, size_t length)
     return strcasecmp(host, "localhost") == 0;
 }
 
+/* A secret that clients must show: which of the two does not matter here. */
+static bool has_token(const struct config *config)
+{
+    const char *control = getenv(CONTROL_TOKEN_VARIABLE);
+    return *config->token_file || *config->control_token_file || (control && *control);
+}
+
 static void check_listen(const struct config *config, struct config_problems *problems)
 {
     for (size_t i = 0; i < config->listen.count; i++) {
@@ -139,7 +148,8 @@ static void check_listen(const struct config *config, struct config_problems *pr
         uint64_t port;
         if (!colon || colon == address || parse_u64(colon + 1, 65535, &port) < 0)
             config_problem(problems, WHERE, 0, "listen: '%s' is not HOST:PORT", address);
-        else if (!*config->token_file && !is_loopback(address, (size_t)(colon - address)))
+        else if (!config->stdio && !has_token(config) &&
+                 !is_loopback(address, (size_t)(colon - address)))
             config_problem(problems, WHERE, 0,
                            "listen: %s is open to the network, which needs a token: "
                            "(umask 077; openssl rand -hex 32 > FILE), then token_file: FILE",
@@ -147,20 +157,17 @@ static void check_listen(const struct config *config, struct config_problems *pr
     }
 }
 
-/* Keys that ask for a protection are not ignored: that would be less than was asked for. */
-static void check_features(const struct config *config, struct config_problems *problems)
+static void check_several(const struct config *config, struct config_problems *problems)
 {
-    if (strcmp(config->backend, "native") != 0 && strcmp(config->backend, "local") != 0)
+    if (*config->trusted_instance && !rpc_instance_valid(config->trusted_instance))
         config_problem(problems, WHERE, 0,
-                       "backend: boxd " BOX_VERSION " has only 'native' ('local' means the same); "
-                       "'%s' comes with a later version",
-                       config->backend);
-    if (config->admission_required)
+                       "trusted_instance: '%.60s' is not the id of a LangBot instance: up to 128 "
+                       "letters, digits, and ._:- behind the first",
+                       config->trusted_instance);
+    if (config->stdio && strcmp(config->tenancy, "required") == 0 && !*config->trusted_instance)
         config_problem(problems, WHERE, 0,
-                       "admission.required: boxd " BOX_VERSION " has no admission grants yet");
-    if (strcmp(config->tenancy, "required") == 0)
-        config_problem(problems, WHERE, 0,
-                       "tenancy: boxd " BOX_VERSION " does not tell workspaces apart yet");
+                       "tenancy: who is at standard input cannot say which instance it is, so with "
+                       "--stdio trusted_instance (" INSTANCE_VARIABLE ") must");
     if (config->max_timeout_ms > 0 && config->timeout_ms > config->max_timeout_ms)
         config_problem(problems, WHERE, 0,
                        "sessions.timeout_sec is more than sessions.max_timeout_sec");
@@ -177,11 +184,11 @@ void config_settle(struct config *config, struct config_problems *problems)
         set_default(&config->socket, xasprintf("%s/boxd.sock", config->run_dir));
     make_absolute("socket", &config->socket, problems);
     make_absolute("token_file", &config->token_file, problems);
-    make_absolute("local.host_root", &config->host_root, problems);
+    make_absolute("control_token_file", &config->control_token_file, problems);
     if (strlen(config->socket) > config_key_find("socket")->max)
         config_problem(problems, WHERE, 0, "socket: %s is too long for a Unix socket",
                        config->socket);
-    settle_roots(config, problems);
+    config_settle_local(config, NULL, problems);
     check_listen(config, problems);
-    check_features(config, problems);
+    check_several(config, problems);
 }

@@ -18,28 +18,57 @@
 
 /* --- problems --- */
 
+static char *__attribute__((format(printf, 1, 0))) format_line(const char *format, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, format, args) < 0)
+        abort();
+    return text;
+}
+
+/* Takes the text over. */
+static void add_line(struct strings *lines, char *text)
+{
+    if (lines->count == CONFIG_PROBLEMS_MAX)
+        strings_add(lines, "and more");
+    if (lines->count > CONFIG_PROBLEMS_MAX)
+        free(text);
+    else
+        strings_take(lines, text);
+}
+
 void config_problem(struct config_problems *problems, const char *where, unsigned line,
                     const char *format, ...)
 {
-    if (problems->lines.count == CONFIG_PROBLEMS_MAX)
-        strings_add(&problems->lines, "and more");
-    if (problems->lines.count > CONFIG_PROBLEMS_MAX)
-        return;
     va_list args;
-    char *text;
     va_start(args, format);
-    int length = vasprintf(&text, format, args);
+    cleanup_free char *text = format_line(format, args);
     va_end(args);
-    if (length < 0)
-        abort();
-    strings_take(&problems->lines, line > 0 ? xasprintf("%s:%u: %s", where, line, text)
-                                            : xasprintf("%s: %s", where, text));
-    free(text);
+    add_line(&problems->lines, line > 0 ? xasprintf("%s:%u: %s", where, line, text)
+                                        : xasprintf("%s: %s", where, text));
+}
+
+void config_unknown(struct config_problems *problems, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_line(&problems->unknown, format_line(format, args));
+    va_end(args);
+}
+
+void config_warning(struct config_problems *problems, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_line(&problems->warnings, format_line(format, args));
+    va_end(args);
 }
 
 void config_problems_release(struct config_problems *problems)
 {
     strings_release(&problems->lines);
+    strings_release(&problems->unknown);
+    strings_release(&problems->warnings);
 }
 
 /* --- numbers --- */
@@ -95,6 +124,11 @@ static const char *const wanted[CONFIG_TYPE_MAX] = {
     [CONFIG_PATHS] = "a list of paths",
     [CONFIG_RANGES] = "a list of address ranges like 10.0.0.0/8",
 };
+
+const char *config_wanted(enum config_type type)
+{
+    return wanted[type];
+}
 
 static int wrong_type(const struct config_key *key, const char *text, struct error *err)
 {
@@ -154,7 +188,8 @@ static bool is_utf8(const char *text)
 }
 
 /* Control characters have no place in names and paths, and would make a mess of messages. */
-static int check_text(const struct config_key *key, const char *text, size_t max, struct error *err)
+static int check_text(const struct config_key *key, const char *text, size_t max, bool open,
+                      struct error *err)
 {
     for (const char *at = text; *at; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
@@ -163,7 +198,7 @@ static int check_text(const struct config_key *key, const char *text, size_t max
         return error_set(err, ERROR_INVALID, "%s is not UTF-8", key->path);
     if (strlen(text) > max)
         return error_set(err, ERROR_INVALID, "%s is longer than %zu characters", key->path, max);
-    if (key->type == CONFIG_CHOICE && !is_choice(key->choices, text))
+    if (key->type == CONFIG_CHOICE && !open && !is_choice(key->choices, text))
         return error_set(err, ERROR_INVALID, "%s must be one of %s, not '%.60s'", key->path,
                          key->choices, text);
     if (key->type == CONFIG_RANGES) {
@@ -187,7 +222,7 @@ static int read_text(const struct config_key *key, const struct config_value *va
     /* LangBot writes '' for "whatever is right". */
     if (key->type == CONFIG_CHOICE && !*text)
         text = key->standard;
-    if (check_text(key, text, max, err) < 0)
+    if (check_text(key, text, max, value->is_open && key->tree, err) < 0)
         return -1;
     *ret = xstrdup(text);
     return 0;
@@ -207,7 +242,7 @@ static int add_item(const struct config_key *key, const char *item, size_t lengt
     if (length == 0)
         return 0;
     cleanup_free char *text = xstrndup(item, length);
-    if (check_text(key, text, TEXT_MAX, err) < 0)
+    if (check_text(key, text, TEXT_MAX, false, err) < 0)
         return -1;
     if (list->count == key->max)
         return error_set(err, ERROR_INVALID, "%s has more than %" PRIu64 " items", key->path,
@@ -247,6 +282,9 @@ int config_set(struct config *config, const struct config_key *key,
     struct strings list = {0};
     if (value->is_list && storage != STORED_LIST)
         return wrong_type(key, "a list", err);
+    /* LangBot writes '' also where it has no number. */
+    if (key->tree && (storage == STORED_BOOL || storage == STORED_NUMBER) && !*value->items[0])
+        return 0;
     int rc = storage == STORED_TEXT   ? read_text(key, value, &text, err)
              : storage == STORED_LIST ? read_list(key, value, &list, err)
              : storage == STORED_BOOL ? read_bool(key, value->items[0], &flag, err)
@@ -302,5 +340,8 @@ void config_release(struct config *config)
             strings_release(slot(config, key));
         }
     }
+    if (config->policy)
+        admission_policy_release(config->policy);
+    free(config->policy);
     *config = (struct config){0};
 }

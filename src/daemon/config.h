@@ -3,17 +3,24 @@
    and the manual page all take what they know.
 
    Layers, each over the one before: the table's defaults, the file, LANGBOT_BOX_CONFIG, BOX__…
-   variables, flags. Reading collects every problem instead of stopping at the first; a
-   configuration with problems is not used. Reading does no I/O; config_settle() and
-   config_read_file() do. */
+   variables, flags; and what LangBot's box_init says, of its own keys. Reading collects every
+   problem instead of stopping at the first; a configuration with problems is not used. Reading does
+   no I/O; config_settle() and config_read_file() do. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "core/error.h"
 #include "core/mem.h"
+#include "runtime/admission.h"
+
+/* LangBot's variables. */
+#define CONTROL_TOKEN_VARIABLE "LANGBOT_BOX_CONTROL_TOKEN"
+#define INSTANCE_VARIABLE      "LANGBOT_BOX_TRUSTED_INSTANCE_UUID"
 
 struct config {
     struct strings listen;
@@ -27,6 +34,7 @@ struct config {
     char *backend;
     bool adopt;
     uint64_t outlive_ms;
+    uint64_t ready_sessions;
 
     uint64_t session_ttl_ms;
     uint64_t max_sessions;
@@ -67,8 +75,32 @@ struct config {
     uint64_t scratch_mb;
     bool strict;
 
+    char *control_token_file;
+    char *trusted_instance;
     char *tenancy;
+    char *default_workspace;
+    char *skills_root;
+    uint64_t skills_quota_mb;
+    bool skills_writable;
+    uint64_t max_records;
+    uint64_t max_file_bytes;
+
     bool admission_required;
+    uint64_t admission_sessions;
+    uint64_t admission_processes;
+    uint64_t admission_grant_ms;
+    uint64_t admission_timeout_ms;
+    uint64_t admission_milli_cpus;
+    uint64_t admission_memory_mb;
+    uint64_t admission_pids;
+    bool admission_read_only;
+    uint64_t admission_quota_mb;
+    uint64_t admission_cache_ms;
+
+    bool stdio; /* LangBot is at standard input and output. Of no key. */
+    /* Of LangBot's tree, which may be malformed and must not be less strict for it: counts instead
+       of the above. NULL: none. Of no key. */
+    struct admission_policy *policy;
 };
 
 /* type, what stands for a value of it in the manual */
@@ -107,6 +139,7 @@ struct config_key {
     uint64_t max; /* lists, the longest */
     const char *choices; /* "text|json" */
     const char *help;    /* one sentence */
+    bool tree;           /* of LangBot's tree: box_init may change it */
 };
 
 extern const struct config_key config_keys[];
@@ -121,10 +154,17 @@ char *config_key_nearest(const char *path);
 /* What is wrong, each as "where: sentence". */
 struct config_problems {
     struct strings lines;
+    struct strings unknown;  /* keys that LangBot has and boxd does not know: its next version may
+                                have more. No reason not to start. */
+    struct strings warnings; /* what cannot be as it was asked for, and how it could */
 };
 #define CONFIG_PROBLEMS_MAX 100
 void config_problem(struct config_problems *problems, const char *where, unsigned line,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+void config_unknown(struct config_problems *problems, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void config_warning(struct config_problems *problems, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void config_problems_release(struct config_problems *problems);
 
 /* One value as it was written. */
@@ -133,6 +173,8 @@ struct config_value {
     size_t count; /* 1 for a scalar */
     bool is_list;
     bool is_plain; /* a scalar without quotes: "true" and "null" are no texts then */
+    bool is_open;  /* of LangBot's keys, a word that is none of the choices is taken too: its next
+                      version may have more */
 };
 
 /* The table's defaults. */
@@ -145,10 +187,15 @@ int config_set(struct config *config, const struct config_key *key,
 int config_set_text(struct config *config, const struct config_key *key, const char *text,
                     struct error *err);
 
-/* Text of a file, or of LANGBOT_BOX_CONFIG (JSON is YAML). `where` is for the problems. */
+/* Text of a file. `where` is for the problems. */
 #define CONFIG_TEXT_MAX (1024 * 1024)
 void config_read_yaml(struct config *config, const char *text, size_t size, const char *where,
                       struct config_problems *problems);
+/* LangBot's tree: numbers must be numbers in it, null is as good as no text or list, and what means
+   nothing to boxd is not looked at. `set` (by key of the table; may be NULL) tells what was set.
+   With `only_tree` keys that are not LangBot's are as unknown as any. */
+void config_read_tree(struct config *config, const json_t *tree, const char *where, bool only_tree,
+                      bool *set, struct config_problems *problems);
 /* Every variable BOX__A__B of `environment`. */
 void config_read_env(struct config *config, char *const *environment,
                      struct config_problems *problems);
@@ -159,6 +206,11 @@ int config_read_file(struct config *config, const char *path, struct config_prob
 /* Fills in what depends on who and where we are (directories, the socket, allowed roots as they
    really are), and checks what needs more than one key. */
 void config_settle(struct config *config, struct config_problems *problems);
+/* Its part for LangBot's directories. Of roots and directories there is left what lies below the
+   `ceiling`, roots that were settled before; NULL: all of it. What does not is told as a warning.
+ */
+void config_settle_local(struct config *config, const struct strings *ceiling,
+                         struct config_problems *problems);
 
 /* Paths of the keys that differ, from among those that SIGHUP changes or (`reload` false) does not.
  */
@@ -166,6 +218,11 @@ void config_differences(const struct config *old, const struct config *new, bool
                         struct strings *ret);
 /* Takes over what SIGHUP changes. */
 void config_take_reloadable(struct config *config, const struct config *from);
+/* Takes over the keys that are marked. */
+void config_take(struct config *config, const struct config *from, const bool *marked);
+void config_copy(struct config *to, const struct config *from);
+/* Back to the table's defaults, with all that lies below "local"; marks those keys. */
+void config_reset_section(struct config *config, const char *section, bool *marked);
 
 /* The whole as a file with comments; the caller frees. */
 char *config_print(const struct config *config);

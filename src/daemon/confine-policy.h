@@ -88,10 +88,10 @@ static const struct front_group front_policy[] = {
     /* Files, by path only where Landlock lets it */
     {&front_allow,
      "access close close_range copy_file_range dup dup2 dup3 faccessat faccessat2 fadvise64 fallocate "
-     "fchmod fcntl fdatasync flock fstat fstatfs fsync ftruncate getcwd getdents getdents64 link linkat "
+     "fchmod fchmodat fcntl fdatasync flock fstat fstatfs fsync ftruncate getcwd getdents getdents64 link linkat "
      "lseek lstat mkdir mkdirat newfstatat open openat openat2 pipe pipe2 pread64 preadv preadv2 "
      "pwrite64 pwritev pwritev2 read readlink readlinkat readv rename renameat renameat2 rmdir sendfile "
-     "splice stat statfs statx sync_file_range tee umask unlink unlinkat write writev"},
+     "splice stat statfs statx sync_file_range syncfs tee umask unlink unlinkat utimensat write writev"},
     {&front_allow,
      "epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 poll ppoll "
      "pselect6 select signalfd4 timerfd_create timerfd_gettime timerfd_settime"},

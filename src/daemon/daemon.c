@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "daemon/backends.h"
 #include "daemon/confine.h"
 #include "daemon/load.h"
 
@@ -30,18 +31,25 @@ static void ready_checks(void *data, json_t *checks)
               daemon->state == DAEMON_SERVING ? NULL : "boxd is stopping");
 }
 
-void daemon_ready_checks(struct daemon *daemon, struct api_config *config)
+void daemon_api_config(struct daemon *daemon, struct api_config *ret)
 {
-    config->ready_checks = ready_checks;
-    config->ready_data = daemon;
+    config_to_api(daemon->config, daemon->token, daemon->control_token, ret);
+    ret->ready_checks = ready_checks;
+    ret->ready_data = daemon;
+    ret->rpc.init = daemon_init;
+    ret->rpc.init_data = daemon;
 }
 
 static int open_runtime(struct daemon *daemon, struct error *err)
 {
     struct runtime_config config;
     config_to_runtime(daemon->config, &config);
-    int rc = runtime_new(&daemon->loop, &config, daemon->backend, &daemon->runtime, err);
+    struct backend *backend = backends_find(daemon);
+    int rc = runtime_new(&daemon->loop, &config, backend, &daemon->runtime, err);
     runtime_config_release(&config);
+    /* What an earlier boxd left to this backend nobody will ask for. */
+    if (backend != daemon->native)
+        daemon->native->ops->sweep(daemon->native);
     return rc;
 }
 
@@ -49,8 +57,7 @@ static int open_server(struct daemon *daemon, struct error *err)
 {
     struct api_config config;
     struct http_limits limits;
-    config_to_api(daemon->config, daemon->token, &config);
-    daemon_ready_checks(daemon, &config);
+    daemon_api_config(daemon, &config);
     daemon->api = api_new(&daemon->loop, daemon->runtime, &config);
     api_config_release(&config);
     config_to_http(daemon->config, &limits);
@@ -67,9 +74,10 @@ int daemon_open(struct daemon *daemon, int spawner, const struct native_options 
 {
     uv_loop_init(&daemon->loop);
     daemon_watch_signals(daemon);
-    daemon->backend = native_new(&daemon->loop, spawner, native);
-    daemon->backend->lost = daemon_lost;
-    daemon->backend->lost_data = daemon;
+    daemon->from_tree = xcalloc(config_key_count, sizeof *daemon->from_tree);
+    daemon->native = native_new(&daemon->loop, spawner, native);
+    daemon->native->lost = daemon_lost;
+    daemon->native->lost_data = daemon;
     if (open_runtime(daemon, err) < 0)
         return -1;
     runtime_recover(daemon->runtime, daemon->config->adopt, on_recovered, daemon);
@@ -83,10 +91,17 @@ static int confine(struct daemon *daemon, struct error *err)
     struct confinement confinement = {0};
     strings_add(&confinement.writable, daemon->config->run_dir);
     strings_add(&confinement.writable, daemon->config->state_dir);
+    /* Where skills are, and whence they may be imported: what may be mounted can be changed that
+       way too. */
+    strings_add(&confinement.writable, daemon->config->skills_root);
+    for (size_t i = 0; i < daemon->ceiling.count; i++)
+        strings_add(&confinement.writable, daemon->ceiling.items[i]);
     if (daemon->config_file)
         strings_take(&confinement.readable, confine_readable(daemon->config_file));
     if (*daemon->config->token_file)
         strings_take(&confinement.readable, confine_readable(daemon->config->token_file));
+    if (*daemon->config->control_token_file)
+        strings_take(&confinement.readable, confine_readable(daemon->config->control_token_file));
     int missing = confine_front(&confinement, err);
     strings_release(&confinement.writable);
     strings_release(&confinement.readable);
@@ -106,20 +121,28 @@ static int confine(struct daemon *daemon, struct error *err)
 /* For programs, a line each; for a person who just started it, one sentence. */
 static void tell_addresses(const struct daemon *daemon)
 {
-    printf("boxd %s listens on", BOX_VERSION);
+    FILE *person = daemon->config->stdio ? NULL : stdout;
+    if (person)
+        fprintf(person, "boxd %s listens on", BOX_VERSION);
     for (size_t i = 0; i < daemon->listener_count; i++) {
         char text[128];
         http_address_text(daemon->listeners[i], text, sizeof text);
         bool local = strncmp(text, "unix:", 5) == 0;
         log_event(LOG_INFO, "listening", LOG_TEXT("address", text));
-        printf("%s %s%s", i > 0 ? " and" : "", local ? "" : "http://", local ? text + 5 : text);
+        if (person)
+            fprintf(person, "%s %s%s", i > 0 ? " and" : "", local ? "" : "http://",
+                    local ? text + 5 : text);
     }
-    putchar('\n');
-    fflush(stdout);
+    if (person) {
+        putc('\n', person);
+        fflush(person);
+    }
 }
 
 static void close_all(struct daemon *daemon)
 {
+    struct backend *backend = runtime_backend(daemon->runtime);
+    rpc_stdio_close(daemon->stdio);
     http_server_free(daemon->server);
     /* Where it may: in a directory of root's the front of another account may not. */
     if (daemon->own_socket)
@@ -130,7 +153,8 @@ static void close_all(struct daemon *daemon)
     api_free(daemon->api);
     uv_run(&daemon->loop, UV_RUN_NOWAIT);
     runtime_free(daemon->runtime);
-    daemon->backend->ops->close(daemon->backend);
+    backends_close(daemon, backend);
+    daemon->native->ops->close(daemon->native);
     for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
         uv_close((uv_handle_t *)&daemon->signals[i], NULL);
     /* Nothing is left to be done but to free memory, and that is not worth waiting for. */
@@ -140,6 +164,11 @@ static void close_all(struct daemon *daemon)
     uv_run(&daemon->loop, UV_RUN_NOWAIT);
     if (uv_loop_close(&daemon->loop) != 0)
         log_event(LOG_DEBUG, "handles_left");
+    token_free(daemon->token);
+    token_free(daemon->control_token);
+    strings_release(&daemon->ceiling);
+    strings_release(&daemon->told);
+    free(daemon->from_tree);
 }
 
 int daemon_run(struct daemon *daemon)
@@ -152,6 +181,8 @@ int daemon_run(struct daemon *daemon)
     daemon->state = DAEMON_SERVING;
     tell_addresses(daemon);
     notify_send("READY=1");
+    if (daemon->config->stdio)
+        stdio_serve(daemon);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     close_all(daemon);
     log_event(LOG_INFO, "stopped");

@@ -5,20 +5,47 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/json.h"
 #include "core/log.h"
 
-#define LANGBOT_VARIABLE "LANGBOT_BOX_CONFIG"
-#define TOKEN_VARIABLE   "BOX_TOKEN_FILE"
+#define TREE_VARIABLE  "LANGBOT_BOX_CONFIG"
+#define TOKEN_VARIABLE "BOX_TOKEN_FILE"
+
+/* Not read as YAML: what LangBot says of admission is judged as a whole (config-tree.c). */
+static void load_tree(struct config *config, const char *text, struct config_problems *problems)
+{
+    struct error err = ERROR_INIT;
+    cleanup_json json_t *tree = NULL;
+    if (strlen(text) > CONFIG_TEXT_MAX)
+        config_problem(problems, TREE_VARIABLE, 0, "larger than %d bytes", CONFIG_TEXT_MAX);
+    else if (json_parse(text, strlen(text), &tree, &err) < 0)
+        config_problem(problems, TREE_VARIABLE, 0, "%s", err.message);
+    else
+        config_read_tree(config, tree, TREE_VARIABLE, false, NULL, problems);
+}
+
+/* Variables that have a key of their own. Empty ones say nothing: compose files pass them on. */
+static void load_keys(struct config *config, struct config_problems *problems)
+{
+    static const char *const names[][2] = {
+        {TOKEN_VARIABLE, "token_file"},
+        {INSTANCE_VARIABLE, "trusted_instance"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        const char *value = getenv(names[i][0]);
+        struct error err = ERROR_INIT;
+        if (value && *value &&
+            config_set_text(config, config_key_find(names[i][1]), value, &err) < 0)
+            config_problem(problems, names[i][0], 0, "%s", err.message);
+    }
+}
 
 static void load_variables(struct config *config, struct config_problems *problems)
 {
-    const char *tree = getenv(LANGBOT_VARIABLE);
-    const char *token_file = getenv(TOKEN_VARIABLE);
-    struct error err = ERROR_INIT;
+    const char *tree = getenv(TREE_VARIABLE);
     if (tree && *tree)
-        config_read_yaml(config, tree, strlen(tree), LANGBOT_VARIABLE, problems);
-    if (token_file && config_set_text(config, config_key_find("token_file"), token_file, &err) < 0)
-        config_problem(problems, TOKEN_VARIABLE, 0, "%s", err.message);
+        load_tree(config, tree, problems);
+    load_keys(config, problems);
     config_read_env(config, environ, problems);
 }
 
@@ -83,6 +110,7 @@ void config_to_runtime(const struct config *config, struct runtime_config *ret)
     ret->audit_bytes = config->audit_bytes;
     ret->audit_files = (unsigned)config->audit_files;
     config_real_roots(config, &ret->allowed_roots);
+    ret->only_allowed = true;
 }
 
 void runtime_config_release(struct runtime_config *config)
@@ -90,7 +118,52 @@ void runtime_config_release(struct runtime_config *config)
     strings_release(&config->allowed_roots);
 }
 
-void config_to_api(const struct config *config, const char *token, struct api_config *ret)
+/* What the file requires no tree takes back. */
+static void config_to_policy(const struct config *config, struct admission_policy *ret)
+{
+    if (config->policy && (config->policy->required || !config->admission_required)) {
+        admission_policy_copy(ret, config->policy);
+        return;
+    }
+    *ret = (struct admission_policy){
+        .required = config->admission_required,
+        .max_sessions = (uint32_t)config->admission_sessions,
+        .max_managed_processes = (uint32_t)config->admission_processes,
+        .max_grant_ttl_sec = (uint32_t)(config->admission_grant_ms / 1000),
+        .max_timeout_sec = (uint32_t)(config->admission_timeout_ms / 1000),
+        .cpus = (double)config->admission_milli_cpus / 1000,
+        .memory_mb = config->admission_memory_mb,
+        .pids_limit = (uint32_t)config->admission_pids,
+        .read_only_rootfs = config->admission_read_only,
+        .workspace_quota_mb = config->admission_quota_mb,
+        .readiness_cache_sec = (uint32_t)(config->admission_cache_ms / 1000),
+    };
+}
+
+static char *copy_unless_empty(const char *text)
+{
+    return *text ? xstrdup(text) : NULL;
+}
+
+static void config_to_rpc(const struct config *config, const char *control_token,
+                          struct rpc_config *ret)
+{
+    rpc_config_release(ret);
+    rpc_config_init(ret);
+    ret->control_token = control_token ? xstrdup(control_token) : NULL;
+    ret->instance = copy_unless_empty(config->trusted_instance);
+    ret->tenancy_required = strcmp(config->tenancy, "required") == 0;
+    ret->max_file_bytes = config->max_file_bytes;
+    ret->max_records = (uint32_t)config->max_records;
+    ret->default_workspace = copy_unless_empty(config->default_workspace);
+    ret->skills_root = copy_unless_empty(config->skills_root);
+    ret->shares_files = config->stdio;
+    admission_policy_release(&ret->admission);
+    config_to_policy(config, &ret->admission);
+}
+
+void config_to_api(const struct config *config, const char *token, const char *control_token,
+                   struct api_config *ret)
 {
     api_config_init(ret);
     ret->token = token ? xstrdup(token) : NULL;
@@ -107,4 +180,7 @@ void config_to_api(const struct config *config, const char *token, struct api_co
     ret->maximum_timeout_ms = config->max_timeout_ms;
     free(ret->version);
     ret->version = xstrdup(BOX_VERSION);
+    config_to_rpc(config, control_token, &ret->rpc);
+    ret->skills_quota_bytes = config->skills_quota_mb << 20;
+    ret->skills_writable = config->skills_writable;
 }

@@ -17,8 +17,9 @@ void config_to_http(const struct config *config, struct http_limits *ret);
 /* Points into the configuration; lists are copies, for runtime_config_release(). */
 void config_to_runtime(const struct config *config, struct runtime_config *ret);
 void runtime_config_release(struct runtime_config *config);
-/* To be released with api_config_release(). `token` may be NULL. */
-void config_to_api(const struct config *config, const char *token, struct api_config *ret);
+/* To be released with api_config_release(). Tokens may be NULL. */
+void config_to_api(const struct config *config, const char *token, const char *control_token,
+                   struct api_config *ret);
 /* The allowed roots as they are written and as they really are: a source is asked about by both
  * names.
  */

@@ -26,11 +26,16 @@ static int complain(const struct error *err)
     return 1;
 }
 
-static int print_problems(const struct config_problems *problems)
+static void print_lines(const struct strings *lines)
 {
-    for (size_t i = 0; i < problems->lines.count; i++)
-        fprintf(stderr, "boxd: %s\n", problems->lines.items[i]);
-    return 1;
+    for (size_t i = 0; i < lines->count; i++)
+        fprintf(stderr, "boxd: %s\n", lines->items[i]);
+}
+
+static void log_lines(const char *event, const struct strings *lines)
+{
+    for (size_t i = 0; i < lines->count; i++)
+        log_event(LOG_WARN, event, LOG_TEXT("message", lines->items[i]));
 }
 
 /* A token that cannot be used is a problem of the configuration too. */
@@ -38,10 +43,12 @@ static int check_config(const struct config *config, const char *file)
 {
     struct error err = ERROR_INIT;
     struct account account;
-    cleanup_free char *token = NULL;
-    if (account_find(config, &account, &err) < 0 ||
-        (*config->token_file && token_read(config->token_file, &token, &err) < 0))
+    char *token;
+    char *control;
+    if (account_find(config, &account, &err) < 0 || tokens_read(config, &token, &control, &err) < 0)
         return complain(&err);
+    token_free(token);
+    token_free(control);
     printf("OK: %s\n", file ? file : "no file, defaults");
     return 0;
 }
@@ -68,6 +75,22 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+static int take_places(struct daemon *daemon, struct error *err)
+{
+    struct config *config = daemon->config;
+    struct error unmade = ERROR_INIT;
+    int rc = config->stdio ? stdio_check(err) : 0;
+    if (rc == 0 && config->stdio)
+        rc = stdio_places(config, &daemon->account, err);
+    else if (rc == 0)
+        rc = places_prepare(config, &daemon->account, err) < 0 ? -1 : places_lock(config, err);
+    if (rc == 0 && places_skills(config, &daemon->account, &unmade) < 0)
+        log_error(LOG_WARN, "no_skills", &unmade);
+    if (rc == 0 && places_workspace(config, &unmade) < 0)
+        log_error(LOG_WARN, "no_workspace", &unmade);
+    return rc;
+}
+
 /* With all rights still: places, the spawner, then what the front is to have open. */
 static int start(struct daemon *daemon, struct error *err)
 {
@@ -78,9 +101,12 @@ static int start(struct daemon *daemon, struct error *err)
     int sock;
     pid_t pid;
     if (activate_take(&activation, err) < 0 || account_find(config, &daemon->account, err) < 0 ||
-        places_prepare(config, &daemon->account, err) < 0 || places_lock(config, err) < 0)
+        take_places(daemon, err) < 0)
         return -1;
-    config_real_roots(config, &spawner.policy.allowed_roots);
+    config_real_roots(config, &daemon->ceiling);
+    strings_copy(&spawner.policy.allowed_roots, &daemon->ceiling);
+    /* Not for whoever asks: the runtime mounts from there what it has found itself. */
+    strings_add(&spawner.policy.allowed_roots, config->skills_root);
     /* Who may talk to boxd need not be who started it: on loopback anybody on the machine may. So
        of the host only what was named is to be had, and by default nothing. */
     spawner.policy.only_allowed = true;
@@ -88,28 +114,35 @@ static int start(struct daemon *daemon, struct error *err)
     strings_copy(&native.allow_net, &config->allow_net);
     native.scratch_bytes = config->scratch_mb << 20;
     native.strict = config->strict;
+    native.spares = (unsigned)config->ready_sessions;
     if (native_spawn(&native, &sock, &pid, err) < 0)
+        return -1;
+    if (config->stdio && stdio_take(daemon, err) < 0)
         return -1;
     umask(077);
     signal(SIGPIPE, SIG_IGN);
     raise_file_limit();
     notify_open();
-    if ((*config->token_file && token_read(config->token_file, &daemon->token, err) < 0) ||
+    if (tokens_read(config, &daemon->token, &daemon->control_token, err) < 0 ||
         daemon_bind(daemon, &activation, err) < 0 ||
         confine_privileges(&daemon->account, err) < 0 || places_reach(config, err) < 0)
         return -1;
     log_event(LOG_INFO, "starting", LOG_TEXT("version", BOX_VERSION), LOG_NUMBER("pid", getpid()),
-              LOG_NUMBER("spawner", pid), LOG_TEXT("backend", "native"),
+              LOG_NUMBER("spawner", pid), LOG_TEXT("backend", config->backend),
               LOG_NUMBER("front_uid", daemon->account.uid), LOG_TEXT("run_dir", config->run_dir),
               LOG_TEXT("state_dir", config->state_dir));
     return daemon_open(daemon, sock, &native, err);
 }
 
-static int run(const struct options *options, struct config *config, const char *file)
+static int run(const struct options *options, struct config *config, const char *file,
+               const struct config_problems *problems)
 {
-    struct daemon daemon = {.options = options, .config = config, .config_file = file};
+    struct daemon daemon = {
+        .options = options, .config = config, .config_file = file, .stdio_in = -1, .stdio_out = -1};
     struct error err = ERROR_INIT;
     config_to_log(config);
+    log_lines("unknown_key", &problems->unknown);
+    log_lines("config_warning", &problems->warnings);
     if (start(&daemon, &err) < 0) {
         if (strcmp(config->log_format, "json") != 0)
             return complain(&err);
@@ -139,10 +172,15 @@ int main(int argc, char **argv)
         return 0;
     }
     load_config(&options, &config, &file, &problems);
-    int rc = problems.lines.count > 0          ? print_problems(&problems)
+    print_lines(&problems.lines);
+    if (options.action == OPTIONS_CHECK) {
+        print_lines(&problems.unknown);
+        print_lines(&problems.warnings);
+    }
+    int rc = problems.lines.count > 0          ? 1
              : options.action == OPTIONS_CHECK ? check_config(&config, file)
              : options.action == OPTIONS_PRINT ? print_config(&config)
-                                               : run(&options, &config, file);
+                                               : run(&options, &config, file, &problems);
     config_problems_release(&problems);
     config_release(&config);
     options_release(&options);

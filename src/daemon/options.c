@@ -8,43 +8,73 @@
 #include <string.h>
 #include <unistd.h>
 
-/* flag, the key it sets (NULL: none), its value in the help (NULL: takes none), help */
+#define DEFAULT_HOST "127.0.0.1"
+#define DEFAULT_PORT "5410"
+
+enum flag_kind {
+    FLAG_KEY,  /* sets a key */
+    FLAG_TEXT, /* sets a text of struct options */
+    FLAG_STDIO,
+    FLAG_ACTION, /* does something else than to run */
+};
+
+#define TEXT_AT(field) offsetof(struct options, field)
+
+/* kind, flag, the key it sets, its value in the help (NULL: takes none), help, which text or action
+ */
 static const struct {
+    enum flag_kind kind;
     const char *name;
     const char *key;
     const char *value;
     const char *help;
-    enum options_action action;
+    size_t which;
 } flags[] = {
-    {"config", NULL, "FILE", "read this configuration", OPTIONS_RUN},
-    {"listen", "listen", "HOST:PORT", "listen there; may be given again", OPTIONS_RUN},
-    {"socket", "socket", "PATH", "the Unix socket", OPTIONS_RUN},
-    {"state-dir", "state_dir", "DIR", "audit log and kept output", OPTIONS_RUN},
-    {"run-dir", "run_dir", "DIR", "sockets, and records of live sessions", OPTIONS_RUN},
-    {"token-file", "token_file", "FILE", "token that TCP clients must send", OPTIONS_RUN},
-    {"log-format", "log.format", "text|json", "form of the log on standard error", OPTIONS_RUN},
-    {"log-level", "log.level", "LEVEL", "debug, info, warn or error", OPTIONS_RUN},
-    {"no-adopt", "adopt", NULL, "end the sessions of an earlier boxd", OPTIONS_RUN},
-    {"check-config", NULL, NULL, "say what is wrong with the configuration", OPTIONS_CHECK},
-    {"print-config", NULL, NULL, "print the whole configuration in effect", OPTIONS_PRINT},
-    {"version", NULL, NULL, "print the version", OPTIONS_VERSION},
-    {"help", NULL, NULL, "print this", OPTIONS_HELP},
+    {FLAG_TEXT, "config", NULL, "FILE", "read this configuration", TEXT_AT(config_file)},
+    {FLAG_KEY, "listen", "listen", "HOST:PORT", "listen there; may be given again", 0},
+    {FLAG_KEY, "socket", "socket", "PATH", "the Unix socket", 0},
+    {FLAG_KEY, "state-dir", "state_dir", "DIR", "audit log and kept output", 0},
+    {FLAG_KEY, "run-dir", "run_dir", "DIR", "sockets, and records of live sessions", 0},
+    {FLAG_KEY, "token-file", "token_file", "FILE", "token that TCP clients must send", 0},
+    {FLAG_KEY, "log-format", "log.format", "text|json", "form of the log on standard error", 0},
+    {FLAG_KEY, "log-level", "log.level", "LEVEL", "debug, info, warn or error", 0},
+    {FLAG_KEY, "no-adopt", "adopt", NULL, "end the sessions of an earlier boxd", 0},
+    {FLAG_STDIO, "stdio", NULL, NULL, "serve LangBot on standard input and output; also -s", 0},
+    {FLAG_STDIO, "stdio-control", NULL, NULL, "the same", 0},
+    {FLAG_TEXT, "host", NULL, "HOST", "listen there; " DEFAULT_HOST " if only the port is given",
+     TEXT_AT(host)},
+    {FLAG_TEXT, "ws-control-port", NULL, "PORT",
+     "listen there; " DEFAULT_PORT " if only the host is given", TEXT_AT(port)},
+    {FLAG_ACTION, "check-config", NULL, NULL, "say what is wrong with the configuration",
+     OPTIONS_CHECK},
+    {FLAG_ACTION, "print-config", NULL, NULL, "print the whole configuration in effect",
+     OPTIONS_PRINT},
+    {FLAG_ACTION, "version", NULL, NULL, "print the version", OPTIONS_VERSION},
+    {FLAG_ACTION, "help", NULL, NULL, "print this", OPTIONS_HELP},
 };
 
 #define FLAG_BASE 256
 
-static int use_flag(struct options *options, size_t which, const char *value)
+static void use_flag(struct options *options, size_t i, const char *value)
 {
-    if (flags[which].key) {
-        strings_add(&options->keys, flags[which].key);
+    char **text = (char **)(void *)((char *)options + flags[i].which);
+    switch (flags[i].kind) {
+    case FLAG_KEY:
+        strings_add(&options->keys, flags[i].key);
         strings_add(&options->values, value ? value : "false");
-    } else if (flags[which].value) {
-        free(options->config_file);
-        options->config_file = xstrdup(value);
-    } else if (flags[which].action > options->action) {
-        options->action = flags[which].action;
+        break;
+    case FLAG_TEXT:
+        free(*text);
+        *text = xstrdup(value);
+        break;
+    case FLAG_STDIO:
+        options->stdio = true;
+        break;
+    case FLAG_ACTION:
+        if (flags[i].which > options->action)
+            options->action = (enum options_action)flags[i].which;
+        break;
     }
-    return 0;
 }
 
 static int complain(char **argv, int kind, struct error *err)
@@ -56,6 +86,19 @@ static int complain(char **argv, int kind, struct error *err)
     return error_hint(err, "boxd --help");
 }
 
+/* HOST and PORT are one address to listen on. */
+static void add_address(struct options *options)
+{
+    const char *host = options->host ? options->host : DEFAULT_HOST;
+    const char *port = options->port ? options->port : DEFAULT_PORT;
+    bool bare_v6 = strchr(host, ':') && host[0] != '[';
+    if (!options->host && !options->port)
+        return;
+    strings_add(&options->keys, "listen");
+    strings_take(&options->values,
+                 bare_v6 ? xasprintf("[%s]:%s", host, port) : xasprintf("%s:%s", host, port));
+}
+
 int options_parse(struct options *options, int argc, char **argv, struct error *err)
 {
     struct option table[ARRAY_SIZE(flags) + 1] = {0};
@@ -63,11 +106,15 @@ int options_parse(struct options *options, int argc, char **argv, struct error *
         table[i] = (struct option){.name = flags[i].name,
                                    .has_arg = flags[i].value ? required_argument : no_argument,
                                    .val = FLAG_BASE + (int)i};
-    optind = 1;
+    /* LangBot's own is called `lbp box …`: a script named lbp can stand in for it that does no more
+       than to start boxd with what it was given. */
+    optind = argc > 1 && strcmp(argv[1], "box") == 0 ? 2 : 1;
     int found;
-    while ((found = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+    while ((found = getopt_long(argc, argv, ":hs", table, NULL)) != -1) {
         if (found == 'h')
             options->action = OPTIONS_HELP;
+        else if (found == 's')
+            options->stdio = true;
         else if (found < FLAG_BASE)
             return complain(argv, found, err);
         else
@@ -78,12 +125,15 @@ int options_parse(struct options *options, int argc, char **argv, struct error *
                   argv[optind]);
         return error_hint(err, "boxd --help");
     }
+    add_address(options);
     return 0;
 }
 
 void options_release(struct options *options)
 {
     free(options->config_file);
+    free(options->host);
+    free(options->port);
     strings_release(&options->keys);
     strings_release(&options->values);
     *options = (struct options){0};
@@ -114,6 +164,11 @@ void options_apply(const struct options *options, struct config *config,
         cleanup_free char *flag = flag_of(path);
         if (config_set(config, config_key_find(path), &value, &err) < 0)
             config_problem(problems, flag, 0, "%s", err.message);
+    }
+    /* Whoever started it starts another one: nobody is there to take sessions over. */
+    if (options->stdio) {
+        config->stdio = true;
+        config->adopt = false;
     }
 }
 

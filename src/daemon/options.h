@@ -18,6 +18,9 @@ enum options_action {
 struct options {
     enum options_action action;
     char *config_file;     /* as given; NULL: where it is by default, if it is there */
+    bool stdio;            /* LangBot is at standard input and output */
+    char *host;            /* where to listen, in the words of LangBot's own runtime; NULL: … */
+    char *port;            /* … not said */
     struct strings keys;   /* flags that set keys, and in `values` … */
     struct strings values; /* … to what */
 };

@@ -56,16 +56,16 @@ int account_find(const struct config *config, struct account *ret, struct error 
 /* --- directories --- */
 
 /* Parents too, for an ordinary user's ~/.local/state and the like. */
-static int make_directory(const char *path, struct error *err)
+static int make_directory(const char *path, mode_t parents, mode_t mode, struct error *err)
 {
     cleanup_free char *part = xstrdup(path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(part, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
+        if (mkdir(part, parents) < 0 && errno != EEXIST)
             return error_errno(err, errno, "cannot make the directory %s", part);
         *slash = '/';
     }
-    if (mkdir(part, 0700) < 0 && errno != EEXIST)
+    if (mkdir(part, mode) < 0 && errno != EEXIST)
         return error_errno(err, errno, "cannot make the directory %s", part);
     return 0;
 }
@@ -98,7 +98,7 @@ static int check_place(const struct place *place, const struct stat *st, struct 
 static int settle_place(const struct place *place, int *ret_fd, struct error *err)
 {
     struct stat st;
-    if (make_directory(place->path, err) < 0)
+    if (make_directory(place->path, geteuid() == 0 ? 0755 : 0700, 0700, err) < 0)
         return -1;
     cleanup_close int fd = open(place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -147,6 +147,25 @@ int places_prepare(const struct config *config, const struct account *account, s
         if (places[i].uid != self)
             give_files(fd, account);
     }
+    return 0;
+}
+
+int places_workspace(const struct config *config, struct error *err)
+{
+    return *config->default_workspace ? make_directory(config->default_workspace, 0777, 0777, err)
+                                      : 0;
+}
+
+/* One that is there stays whose it is. */
+int places_skills(const struct config *config, const struct account *account, struct error *err)
+{
+    struct stat st;
+    if (stat(config->skills_root, &st) == 0)
+        return 0;
+    if (make_directory(config->skills_root, 0755, 0755, err) < 0)
+        return -1;
+    if (account->change && chown(config->skills_root, account->uid, account->gid) < 0)
+        return error_errno(err, errno, "cannot give %s to its user", config->skills_root);
     return 0;
 }
 

@@ -24,6 +24,13 @@ int account_find(const struct config *config, struct account *ret, struct error 
    those that are there, and gives the front what it needs. */
 int places_prepare(const struct config *config, const struct account *account, struct error *err);
 
+/* The directory of LangBot's workspaces, and with it the root that it lies below: LangBot's own
+   runtime makes them too. Those inside are made when they are mounted. */
+int places_workspace(const struct config *config, struct error *err);
+
+/* The directory of skills, the front's own if it is not there yet. */
+int places_skills(const struct config *config, const struct account *account, struct error *err);
+
 /* As the front, once it is that: whether it can get there, through the directories above. */
 int places_reach(const struct config *config, struct error *err);
 
@@ -34,3 +41,8 @@ int places_lock(const struct config *config, struct error *err);
 #define TOKEN_MIN 32
 #define TOKEN_MAX 4096
 int token_read(const char *path, char **ret, struct error *err);
+/* The bearer token, and LangBot's control token from its variable or its file: those that are
+   configured, NULL for the others. To be freed with token_free(). */
+int tokens_read(const struct config *config, char **ret_token, char **ret_control,
+                struct error *err);
+void token_free(char *token); /* and its memory forgotten */

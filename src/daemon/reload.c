@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGHUP: the configuration once more. All or nothing: a file that is wrong changes nothing. */
+/* SIGHUP: the configuration once more. All or nothing: a file that is wrong changes nothing. What
+   LangBot has set by box_init stays as it is. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,20 +14,21 @@ static void log_keys(enum log_level level, const char *event, const struct strin
         log_event(level, event, LOG_TEXT("key", keys->items[i]));
 }
 
-/* The file may hold another token although its name is the same. One that cannot be read leaves the
-   old one, which is better than none. */
-static int read_token(struct daemon *daemon, const struct config *config, char **ret,
-                      struct error *err)
+/* The files may hold other tokens although their names are the same. One that cannot be read leaves
+   the old ones, which is better than none. */
+static int read_tokens(struct daemon *daemon, const struct config *config, char **ret,
+                       char **ret_control, struct error *err)
 {
-    if (*config->token_file)
-        return token_read(config->token_file, ret, err);
-    if (daemon->on_network)
-        return error_set(err, ERROR_DENIED, "boxd listens on the network, so token_file cannot go");
-    *ret = NULL;
-    return 0;
+    if (tokens_read(config, ret, ret_control, err) < 0)
+        return -1;
+    if (*ret || *ret_control || !daemon->on_network)
+        return 0;
+    return error_set(err, ERROR_DENIED,
+                     "boxd listens on the network, so token_file and control_token_file cannot "
+                     "both go");
 }
 
-static void apply(struct daemon *daemon)
+void daemon_apply(struct daemon *daemon)
 {
     struct runtime_config runtime;
     struct api_config api;
@@ -34,30 +36,31 @@ static void apply(struct daemon *daemon)
     config_to_runtime(daemon->config, &runtime);
     runtime_reconfigure(daemon->runtime, &runtime);
     runtime_config_release(&runtime);
-    config_to_api(daemon->config, daemon->token, &api);
-    daemon_ready_checks(daemon, &api);
+    daemon_api_config(daemon, &api);
     api_reconfigure(daemon->api, &api);
     api_config_release(&api);
 }
 
-static void take(struct daemon *daemon, const struct config *config)
+static void take(struct daemon *daemon, struct config *config)
 {
     cleanup_strings struct strings changed = {0};
     cleanup_strings struct strings fixed = {0};
     struct error err = ERROR_INIT;
     char *token;
-    if (read_token(daemon, config, &token, &err) < 0) {
+    char *control;
+    if (read_tokens(daemon, config, &token, &control, &err) < 0) {
         log_error(LOG_ERROR, "reload_failed", &err);
         return;
     }
+    config_take(config, daemon->config, daemon->from_tree);
     config_differences(daemon->config, config, true, &changed);
     config_differences(daemon->config, config, false, &fixed);
     config_take_reloadable(daemon->config, config);
-    if (daemon->token)
-        explicit_bzero(daemon->token, strlen(daemon->token));
-    free(daemon->token);
+    token_free(daemon->token);
+    token_free(daemon->control_token);
     daemon->token = token;
-    apply(daemon);
+    daemon->control_token = control;
+    daemon_apply(daemon);
     log_keys(LOG_INFO, "reload_changed", &changed);
     log_keys(LOG_WARN, "reload_needs_restart", &fixed);
     log_event(LOG_INFO, "reloaded", LOG_NUMBER("changed", changed.count));

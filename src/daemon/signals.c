@@ -4,7 +4,9 @@
      SIGTERM   gently; sessions wait for the next boxd, if the configuration lets them
      SIGINT    the same, but sessions are ended: whoever started it by hand ends it by hand
      SIGHUP    the configuration is read again
-     a second SIGTERM or SIGINT: at once */
+     a second SIGTERM or SIGINT: at once
+
+   With --stdio the end of standard input is as good as SIGTERM. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,6 +16,10 @@
 #define DRAIN_MS 10000 /* for requests under way */
 #define END_MS   10000 /* for sessions to end, or records to be written */
 #define LOST_MS  1000  /* for those records, when there is no spawner any more */
+/* The same where LangBot has started it, which waits for two seconds in all. Sessions that are not
+   gone by then end with the process. */
+#define STDIO_DRAIN_MS 300
+#define STDIO_END_MS   900
 
 static void leave(struct daemon *daemon)
 {
@@ -48,23 +54,24 @@ static void on_drained(void *data)
 {
     struct daemon *daemon = data;
     if (daemon->state == DAEMON_DRAINING)
-        end_runtime(daemon, END_MS);
+        end_runtime(daemon, daemon->config->stdio ? STDIO_END_MS : END_MS);
 }
 
 static void on_drain_deadline(uv_timer_t *timer)
 {
     struct daemon *daemon = timer->data;
     log_event(LOG_WARN, "drain_timed_out");
-    end_runtime(daemon, END_MS);
+    end_runtime(daemon, daemon->config->stdio ? STDIO_END_MS : END_MS);
 }
 
-static void stop(struct daemon *daemon, const char *why)
+void daemon_stop(struct daemon *daemon, const char *why)
 {
     daemon->state = DAEMON_DRAINING;
     log_event(LOG_INFO, "stopping", LOG_TEXT("signal", why),
               LOG_TEXT("sessions", daemon->keep ? "kept" : "ended"));
     notify_send("STOPPING=1");
-    uv_timer_start(&daemon->deadline, on_drain_deadline, DRAIN_MS, 0);
+    uv_timer_start(&daemon->deadline, on_drain_deadline,
+                   daemon->config->stdio ? STDIO_DRAIN_MS : DRAIN_MS, 0);
     api_stop(daemon->api);
     http_server_drain(daemon->server, on_drained, daemon);
 }
@@ -93,7 +100,7 @@ static void on_signal(uv_signal_t *handle, int number)
         _exit(1);
     }
     daemon->keep = number == SIGTERM && daemon->config->adopt && daemon->config->outlive_ms > 0;
-    stop(daemon, number == SIGTERM ? "TERM" : "INT");
+    daemon_stop(daemon, number == SIGTERM ? "TERM" : "INT");
 }
 
 void daemon_watch_signals(struct daemon *daemon)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bearer token: a file that only its owner, and perhaps a group, can read. */
+/* Tokens: a file that only its owner, and perhaps a group, can read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/rpc.h"
 #include "core/fd.h"
+#include "core/utf8.h"
 #include "daemon/places.h"
 
 static int check_file(const char *path, const struct stat *st, struct error *err)
@@ -51,4 +53,43 @@ int token_read(const char *path, char **ret, struct error *err)
         *ret = xstrdup(text);
     explicit_bzero(text, sizeof text);
     return rc;
+}
+
+static int control_token_read(const struct config *config, char **ret, struct error *err)
+{
+    const char *value = getenv(CONTROL_TOKEN_VARIABLE);
+    size_t size = value ? strlen(value) : 0;
+    cleanup_free char *token = NULL;
+    if (size > 0)
+        utf8_strip(&value, &size);
+    if (size == 0 && *config->control_token_file)
+        return token_read(config->control_token_file, ret, err);
+    if (size > 0) {
+        token = xstrndup(value, size);
+        if (rpc_control_token_check(token, err) < 0)
+            return error_wrap(err, CONTROL_TOKEN_VARIABLE);
+    }
+    *ret = steal_ptr(token);
+    return 0;
+}
+
+void token_free(char *token)
+{
+    if (token)
+        explicit_bzero(token, strlen(token));
+    free(token);
+}
+
+int tokens_read(const struct config *config, char **ret_token, char **ret_control,
+                struct error *err)
+{
+    char *token = NULL;
+    if (*config->token_file && token_read(config->token_file, &token, err) < 0)
+        return -1;
+    if (control_token_read(config, ret_control, err) < 0) {
+        token_free(token);
+        return -1;
+    }
+    *ret_token = token;
+    return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may use sandboxes at all, in a deployment that shares them: a workspace needs a grant, which
    is short-lived and can be taken back for good. This is the book of grants and the rules of what
-   may be written into it; whoever keeps the book ends the sessions of those who lose theirs. No I/O,
-   no clock of its own: times are microseconds since 1970.
+   may be written into it; whoever keeps the book ends the sessions of those who lose theirs. No
+   I/O, no clock of its own: times are microseconds since 1970.
 
    Revisions and generations never go back, limits are fixed for a revision, and a revocation is
    final for its revision; the book remembers that after a grant is gone, for at most so many
@@ -19,7 +19,8 @@
 /* What the operator lays down; DESIGN and WIRE name the keys. */
 struct admission_policy {
     bool required;
-    char *problem; /* why it is not usable: a malformed section means required, and not ready; NULL */
+    char *
+        problem; /* why it is not usable: a malformed section means required, and not ready; NULL */
     uint32_t max_sessions;          /* of a workspace: 0 or 1 */
     uint32_t max_managed_processes; /* 0 */
     uint32_t max_grant_ttl_sec;
@@ -77,6 +78,11 @@ int admission_revoke(struct admission *book, const char *instance, const char *w
 /* The grant under which this placement may ask, or ERROR_ADMISSION. */
 int admission_require(const struct admission *book, const struct tenant_context *context,
                       int64_t now_us, const struct admission_grant **ret, struct error *err);
+/* The same for whoever has only the session's name, for struct runtime_guard: a request may have
+   waited, and lost its grant meanwhile. Names that are no tenant's, and all of them where nothing
+   is required, are not its affair: 0. */
+int admission_covers(const struct admission *book, const char *session, int64_t now_us,
+                     struct error *err);
 /* When the next grant ends; 0: none is there. */
 int64_t admission_next_expiry(const struct admission *book);
 /* Takes one grant that has expired out of the book; false: there is none. To be called until then;

@@ -124,6 +124,7 @@ struct runtime {
     struct audit *audit;
 
     struct runtime_listener *listeners, *next_listener;
+    struct runtime_guard *guards;
     uint64_t event_sequence;
     struct runtime_stats stats;
 
@@ -307,8 +308,11 @@ void session_drop(struct session *session, enum session_end end, const struct er
 void session_gone(struct session *session); /* … and its record is no more */
 void session_on_gone(struct task *task);
 void session_on_broken(struct task *task);
+void session_delete(struct session *session, backend_done done, void *data);
 void deletion_new(struct runtime *runtime, struct list *list, backend_done done, void *data);
 void deletions_tell(struct list *deletions, const struct error *err);
+/* sessions.c */
+int guards_ask(const struct runtime *runtime, const char *name, struct error *err);
 /* recover.c: one of those that were read is accounted for. */
 void recover_one_done(struct runtime *runtime);
 

@@ -8,6 +8,9 @@
 #include "runtime/admission.h"
 #include "runtime/runtime.h"
 
+#define READINESS_SESSION   "boxd-readiness-" /* what names of its sessions begin with */
+#define READINESS_DIRECTORY ".boxd-readiness" /* where it tries storage, below the roots */
+
 /* In the order in which they are shown. */
 #define READINESS_CHECKS(X)                                   \
     X(CONFIGURATION, "configuration")                         \
@@ -49,8 +52,10 @@ struct readiness_setup {
 
 struct readiness;
 struct readiness *readiness_new(struct runtime *runtime);
-void readiness_free(struct readiness *readiness); /* nobody may be waiting */
-/* The configuration has changed: what is kept does not count any more. */
+/* Nobody may be waiting; a trial under way is called off. Before the runtime is freed. */
+void readiness_free(struct readiness *readiness);
+/* The configuration has changed: what is kept does not count any more, nor what a trial under way
+   will find, but for those who asked for it before. */
 void readiness_forget(struct readiness *readiness);
 /* `done` with the result, valid until it returns; before this returns if one is kept. To be called
    off by readiness_cancel() with the same `data`. */

@@ -42,8 +42,8 @@ struct runtime_config {
     uint64_t output_keep_bytes; /* of each stream in a result: 1 MiB */
     uint64_t session_log_bytes; /* output kept for …/execs/{n}/log, of each session together */
     uint32_t outlive_seconds; /* how long sessions wait for the next boxd; 0: they end with this */
-    struct strings allowed_roots; /* where host_path and extra mounts may lie; empty: the spawner's
-                                     own rules alone */
+    struct strings allowed_roots; /* where host_path and extra mounts may lie */
+    bool only_allowed;            /* … and nowhere else; else an empty list is the backend's to judge */
     uint64_t audit_bytes;         /* size at which the audit log is rotated; 0: no audit log */
     unsigned audit_files;         /* how many old ones are kept */
 };
@@ -93,10 +93,19 @@ void runtime_delete_session(struct runtime *runtime, const char *name, backend_d
 void runtime_each_session(struct runtime *runtime,
                           void (*visit)(struct session *session, void *data), void *data);
 /* Ends every session that `wanted` says true of (NULL: all), those that are being made too; `done`
-   when they are gone. */
+   when they are gone. Requests that wait to make one of them anew fail with ERROR_GONE. */
 void runtime_delete_sessions(struct runtime *runtime,
                              bool (*wanted)(const struct session *session, void *data),
                              backend_done done, void *data);
+/* Has a say whenever a session is about to be made, also anew for a request that has waited. What
+   was allowed when a request came may not be any more when its turn comes. */
+struct runtime_guard {
+    struct runtime_guard *next;
+    int (*may_create)(void *data, const char *name, struct error *err);
+    void *data;
+};
+void runtime_add_guard(struct runtime *runtime, struct runtime_guard *guard);
+void runtime_remove_guard(struct runtime *runtime, struct runtime_guard *guard);
 void session_hold(struct session *session);
 void session_release(struct session *session);
 

@@ -314,6 +314,14 @@ void deletions_tell(struct list *deletions, const struct error *err)
     }
 }
 
+void session_delete(struct session *session, backend_done done, void *data)
+{
+    deletion_new(session->runtime, &session->deletions, done, data);
+    if (session->state != SESSION_STARTING)
+        session_finish(session, SESSION_END_DELETED);
+    session_settle(session);
+}
+
 void runtime_delete_session(struct runtime *runtime, const char *name, backend_done done,
                             void *data)
 {
@@ -330,8 +338,5 @@ void runtime_delete_session(struct runtime *runtime, const char *name, backend_d
         deletions_tell(&list, &err);
         return;
     }
-    deletion_new(runtime, &session->deletions, done, data);
-    if (session->state != SESSION_STARTING)
-        session_finish(session, SESSION_END_DELETED);
-    session_settle(session);
+    session_delete(session, done, data);
 }

@@ -63,17 +63,29 @@ static int fits(const struct session_spec *is, const struct session_spec *wanted
     return 0;
 }
 
+static bool has_mount(const struct session_spec *spec, const struct session_mount *mount)
+{
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        if (same_text(spec->mounts[i].host_path, mount->host_path) &&
+            same_text(spec->mounts[i].mount_path, mount->mount_path) &&
+            spec->mounts[i].mode == mount->mode)
+            return true;
+    }
+    return false;
+}
+
+static bool has_mounts_of(const struct session_spec *spec, const struct session_spec *other)
+{
+    for (size_t i = 0; i < other->mount_count; i++)
+        if (other->mounts[i].mode != MOUNT_NONE && !has_mount(spec, &other->mounts[i]))
+            return false;
+    return true;
+}
+
+/* In whatever order; one that is not mounted is none. */
 static bool same_mounts(const struct session_spec *a, const struct session_spec *b)
 {
-    if (a->mount_count != b->mount_count)
-        return false;
-    for (size_t i = 0; i < a->mount_count; i++) {
-        if (!same_text(a->mounts[i].host_path, b->mounts[i].host_path) ||
-            !same_text(a->mounts[i].mount_path, b->mounts[i].mount_path) ||
-            a->mounts[i].mode != b->mounts[i].mode)
-            return false;
-    }
-    return true;
+    return has_mounts_of(a, b) && has_mounts_of(b, a);
 }
 
 /* --- may it be made? -------------------------------------------------------------------------- */
@@ -95,13 +107,13 @@ static int check_root(const struct runtime *runtime, const char *field, const ch
 static int check_roots(const struct runtime *runtime, const struct session_spec *spec,
                        struct error *err)
 {
-    if (runtime->config.allowed_roots.count == 0)
+    if (runtime->config.allowed_roots.count == 0 && !runtime->config.only_allowed)
         return 0;
-    if (spec->host_path && spec->host_path_mode != MOUNT_NONE &&
+    if (spec->host_path && spec->host_path_mode != MOUNT_NONE && !spec->own_host_path &&
         check_root(runtime, "host_path", spec->host_path, err) < 0)
         return -1;
     for (size_t i = 0; i < spec->mount_count; i++) {
-        if (spec->mounts[i].mode != MOUNT_NONE &&
+        if (spec->mounts[i].mode != MOUNT_NONE && !spec->mounts[i].of_store &&
             check_root(runtime, "extra_mounts: host_path", spec->mounts[i].host_path, err) < 0)
             return -1;
     }
@@ -111,6 +123,8 @@ static int check_roots(const struct runtime *runtime, const struct session_spec 
 static int may_create(const struct runtime *runtime, const struct session_spec *spec,
                       struct error *err)
 {
+    if (guards_ask(runtime, spec->name, err) < 0)
+        return -1;
     const char *why = runtime->ops->unavailable(runtime->backend);
     if (why)
         return error_set(err, ERROR_UNAVAILABLE, "no sessions can be made: %s", why);

@@ -254,7 +254,10 @@ const char *session_name(const struct session *session)
 
 const char *session_backend_id(const struct session *session)
 {
-    return session->backend_id ? session->backend_id : "";
+    if (session->backend_id)
+        return session->backend_id;
+    /* One that is being made, or taken over. */
+    return session->backend ? session->runtime->ops->id(session->backend) : "";
 }
 
 const char *session_notes(const struct session *session)

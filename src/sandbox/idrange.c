@@ -91,8 +91,8 @@ static int lock_any(int dir_fd, uint32_t count, uint32_t hint, uint32_t *ret_ind
 int idrange_take_in(int dir_fd, uint32_t count, uint32_t hint, struct idrange *ret,
                     struct error *err)
 {
-    uint32_t index;
-    int fd;
+    uint32_t index = 0;
+    int fd = -1;
     if (count == 0 || count > IDRANGE_COUNT)
         return error_set(err, ERROR_INVALID, "there are 1 to %u id ranges", IDRANGE_COUNT);
     int rc = lock_any(dir_fd, count, hint, &index, &fd);

@@ -2,8 +2,6 @@
 /* Host paths turned into detached mounts: what was checked is what will be mounted. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -12,42 +10,41 @@
 #include "core/fd.h"
 #include "sandbox/idmap.h"
 #include "sandbox/mounts.h"
+#include "sandbox/roots.h"
 #include "sandbox/storage.h"
 #include "sandbox/syscalls.h"
 
 #define PROJECT_FIRST 0x70000000u
 
-/* Where the opened file really is; links in the path have been followed by now. */
-static int check_real_path(int fd, const struct mount_policy *policy, struct error *err)
+static int open_path(const struct step *step, const struct mount_policy *policy, struct error *err)
 {
-    char link[64];
-    char path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length < 0)
-        return error_errno(err, errno, "cannot tell where the source is");
-    path[length] = '\0';
-    return mount_policy_check(policy, path, err);
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+    if (step->make)
+        return roots_open(policy, step->source, true, err);
+    int fd = sys_openat2(AT_FDCWD, step->source, &how);
+    if (fd < 0) {
+        bool of_path = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES;
+        error_errno(err, errno, "cannot open '%s'", step->source);
+        if (err && of_path)
+            err->code = ERROR_INVALID; /* whoever named it was wrong */
+    }
+    return fd;
 }
 
 static int open_source(const struct step *step, const struct mount_policy *policy, struct stat *ret,
                        struct error *err)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
-    cleanup_close int fd = sys_openat2(AT_FDCWD, step->source, &how);
-    if (fd < 0 || fstat(fd, ret) < 0) {
-        bool of_path = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES;
-        error_errno(err, errno, "cannot open '%s'", step->source);
-        if (err && of_path)
-            err->code = ERROR_INVALID; /* whoever named it was wrong */
+    cleanup_close int fd = open_path(step, policy, err);
+    if (fd < 0)
         return -1;
-    }
+    if (fstat(fd, ret) < 0)
+        return error_errno(err, errno, "cannot look at '%s'", step->source);
     if (step->kind == STEP_DEVICE)
         return steal_fd(&fd);
     if (!S_ISDIR(ret->st_mode) && !S_ISREG(ret->st_mode))
         return error_set(err, ERROR_DENIED, "'%s' is neither a directory nor a regular file",
                          step->source);
-    if (step->checked && check_real_path(fd, policy, err) < 0)
+    if (step->checked && mount_policy_check_fd(policy, fd, err) < 0)
         return -1;
     return steal_fd(&fd);
 }
@@ -111,8 +108,7 @@ static int open_tree_of(const struct step *step, const struct plan *plan,
         return -1;
     if (step->kind == STEP_DEVICE && check_device(step, &st, err) < 0)
         return -1;
-    if (plan->quota_on_mount && strcmp(step->target, SPEC_WORKSPACE) == 0 &&
-        limit_project(fd, &st, plan, err) < 0)
+    if (step->quota && limit_project(fd, &st, plan, err) < 0)
         return -1;
     cleanup_close int tree =
         open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);

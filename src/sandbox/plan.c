@@ -217,7 +217,7 @@ static int plan_network(struct plan *plan, const struct sandbox_spec *spec,
 static const struct spec_mount *workspace_mount(const struct sandbox_spec *spec)
 {
     for (size_t i = 0; i < spec->mount_count; i++) {
-        if (strcmp(spec->mounts[i].target, SPEC_WORKSPACE) == 0)
+        if (strcmp(spec->mounts[i].target, spec->workspace) == 0)
             return &spec->mounts[i];
     }
     return NULL;
@@ -226,15 +226,14 @@ static const struct spec_mount *workspace_mount(const struct sandbox_spec *spec)
 static int plan_workspace(struct plan *plan, const struct sandbox_spec *spec,
                           const struct facts *facts, struct error *err)
 {
-    const struct spec_mount *mount = workspace_mount(spec);
     plan->quota_bytes = spec->quota_bytes;
     plan->quota_inodes = spec->quota_inodes;
-    plan->quota_on_mount = spec->quota_bytes > 0 && mount;
-    if (mount)
+    plan->quota_on_mount = spec->quota_bytes > 0 && workspace_mount(spec);
+    if (workspace_mount(spec))
         return 0;
     if (spec->quota_bytes == 0) {
         plan_add(plan, (struct step){.kind = STEP_SCRATCH,
-                                     .target = (char *)SPEC_WORKSPACE,
+                                     .target = spec->workspace,
                                      .bytes = spec->scratch_bytes,
                                      .inodes = spec->scratch_inodes,
                                      .mode = 0755,
@@ -250,7 +249,7 @@ static int plan_workspace(struct plan *plan, const struct sandbox_spec *spec,
                                "memory, bounded by --tmp-size");
     }
     plan_add(plan, (struct step){.kind = STEP_IMAGE,
-                                 .target = (char *)SPEC_WORKSPACE,
+                                 .target = spec->workspace,
                                  .bytes = spec->quota_bytes,
                                  .inodes = spec->quota_inodes,
                                  .writable = true,
@@ -278,6 +277,9 @@ static int plan_mounts(struct plan *plan, const struct sandbox_spec *spec,
                                      .source = spec->mounts[i].source,
                                      .writable = spec->mounts[i].writable,
                                      .checked = true,
+                                     .make = spec->mounts[i].make,
+                                     .quota = spec->quota_bytes > 0 &&
+                                              &spec->mounts[i] == workspace_mount(spec),
                                      .owned = true};
     for (size_t i = 0; i < spec->ro_paths.count; i++, count++)
         order[count] = (struct step){.kind = STEP_BIND,

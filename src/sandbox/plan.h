@@ -56,6 +56,8 @@ struct step {
     uint32_t mode;
     bool writable;
     bool checked; /* the source is a caller's, so the policy is asked about where it really is */
+    bool quota;   /* the plan's holds for it */
+    bool make;    /* a directory below an allowed root, made where it is missing */
     bool owned;   /* files keep their owner: the host's owner of the source is the user inside */
 };
 

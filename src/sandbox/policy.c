@@ -2,7 +2,11 @@
 /* Which host paths may be mounted into a sandbox. */
 #include "sandbox/policy.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/path.h"
 
@@ -51,6 +55,12 @@ static int refuse(const char *path, const char *root, struct error *err)
                            "elsewhere");
 }
 
+int mount_policy_outside(const char *path, struct error *err)
+{
+    error_set(err, ERROR_DENIED, "host path '%s' lies below none of the allowed roots", path);
+    return error_hint(err, "name a directory above it in mounts.allowed_roots of boxd.yaml");
+}
+
 int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err)
 {
     if (strcmp(path, "/") == 0)
@@ -61,14 +71,24 @@ int mount_policy_check(const struct mount_policy *policy, const char *path, stru
         if (path_is_below(path, policy->allowed_roots.items[i]))
             return 0;
     }
-    if (policy->only_allowed) {
-        error_set(err, ERROR_DENIED, "host path '%s' lies below none of the allowed roots", path);
-        return error_hint(err, "name a directory above it in mounts.allowed_roots of boxd.yaml");
-    }
+    if (policy->only_allowed)
+        return mount_policy_outside(path, err);
     for (size_t i = 0; i < ARRAY_SIZE(blocked); i++) {
         /* A parent of a blocked path would bring it along. */
         if (path_is_below(path, blocked[i]) || path_is_below(blocked[i], path))
             return refuse(path, blocked[i], err);
     }
     return 0;
+}
+
+int mount_policy_check_fd(const struct mount_policy *policy, int fd, struct error *err)
+{
+    char link[64];
+    char path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0)
+        return error_errno(err, errno, "cannot tell where the source is");
+    path[length] = '\0';
+    return mount_policy_check(policy, path, err);
 }

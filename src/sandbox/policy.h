@@ -15,3 +15,7 @@ struct mount_policy {
 };
 
 int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err);
+/* The same of where an opened file really is: links in its path have been followed by then. */
+int mount_policy_check_fd(const struct mount_policy *policy, int fd, struct error *err);
+/* That the path lies below no root: ERROR_DENIED. */
+int mount_policy_outside(const char *path, struct error *err);

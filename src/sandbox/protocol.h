@@ -214,11 +214,12 @@ enum spawner_message {
     SPAWNER_LANE,            /* make `lane`; the way into it comes back */
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
-    SPAWNER_ADOPT, /* struct spawner_adopt: a session of an earlier spawner; its control socket
-                      comes back */
-    SPAWNER_PRUNE, /* kill what is in lanes other than those of `lanes` */
-    SPAWNER_SWEEP, /* remove what earlier spawners left and nobody adopted */
-    SPAWNER_USAGE, /* what the session uses now */
+    SPAWNER_ADOPT,  /* struct spawner_adopt: a session of an earlier spawner; its control socket
+                       comes back */
+    SPAWNER_PRUNE,  /* kill what is in lanes other than those of `lanes` */
+    SPAWNER_SWEEP,  /* remove what earlier spawners left and nobody adopted */
+    SPAWNER_USAGE,  /* what the session uses now */
+    SPAWNER_MARKER, /* struct spawner_marker: the bytes of a file below an allowed root */
     SPAWNER_REPLY,
     SPAWNER_ENDED, /* unasked: the session's init is gone; `lane` is 1 if the kernel killed for
                       memory in it */
@@ -248,6 +249,16 @@ struct spawner_adopt {
     char group[SPAWNER_GROUP_MAX]; /* "": it had none */
 };
 
+#define SPAWNER_MARKER_NAME 59 /* with its NUL, as the other one */
+#define SPAWNER_MARKER_PATH 4096
+#define SPAWNER_MARKER_MAX  1024
+
+struct spawner_marker {
+    struct spawner_request head;
+    char name[SPAWNER_MARKER_NAME];
+    char directory[SPAWNER_MARKER_PATH];
+};
+
 struct spawner_usage {
     uint64_t cpu_us;
     uint64_t memory_bytes;
@@ -263,7 +274,8 @@ struct spawner_reply {
     uint32_t code; /* enum error_code; 0: done */
     int32_t errnum;
     int32_t host_pid; /* of init, for people */
-    uint32_t cgroup;  /* enum cgroup_version of the lane's descriptors */
+    uint32_t cgroup;  /* enum cgroup_version of the lane's descriptors; SWEEP: of what holds all
+                         limits of a session */
     uint32_t
         cgroup_fds; /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
     uint32_t range;
@@ -272,6 +284,12 @@ struct spawner_reply {
         entry_fds; /* so many descriptors, ahead of those, are the way into the lane's groups */
     char group[SPAWNER_GROUP_MAX]; /* CREATE: what ADOPT will want to know */
     struct spawner_usage usage;
-    char message[INIT_TEXT_MAX];
-    char hint[INIT_TEXT_MAX];
+    uint32_t marker_size; /* MARKER: so many bytes, in place of words */
+    union {
+        struct {
+            char message[INIT_TEXT_MAX];
+            char hint[INIT_TEXT_MAX];
+        };
+        unsigned char marker[SPAWNER_MARKER_MAX];
+    };
 };

@@ -25,6 +25,8 @@
 #include <sys/wait.h>
 
 #include "core/fd.h"
+#include "core/path.h"
+#include "sandbox/roots.h"
 #include "sandbox/spawner-internal.h"
 #include "sandbox/syscalls.h"
 
@@ -122,8 +124,8 @@ static void send_reply(struct spawner *spawner, const struct spawner_reply *repl
                        size_t count)
 {
     /* The words only when there are any. */
-    size_t size =
-        reply->code || reply->message[0] ? sizeof *reply : offsetof(struct spawner_reply, message);
+    bool words = reply->code || reply->marker_size > 0 || reply->message[0];
+    size_t size = words ? sizeof *reply : offsetof(struct spawner_reply, message);
     fd_send(spawner->sock, reply, size, fds, count);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
@@ -279,8 +281,11 @@ static void do_prune(struct spawner *spawner, const struct spawner_request *requ
 
 static void do_sweep(struct spawner *spawner, const struct spawner_request *request)
 {
+    const struct facts *facts = &spawner->facts;
     struct spawner_reply reply = reply_to(request);
     spawner_sweep(spawner);
+    if (facts->limits_memory && facts->limits_cpu && facts->limits_pids)
+        reply.cgroup = facts->cgroup;
     send_reply(spawner, &reply, NULL, 0);
 }
 
@@ -303,6 +308,25 @@ static void do_usage(struct spawner *spawner, const struct spawner_request *requ
     send_reply(spawner, &reply, NULL, 0);
 }
 
+static void do_marker(struct spawner *spawner, const struct spawner_marker *request)
+{
+    struct spawner_reply reply = reply_to(&request->head);
+    struct error err = ERROR_INIT;
+    size_t size;
+    cleanup_free char *directory = NULL;
+    if (!memchr(request->name, '\0', sizeof request->name) ||
+        !memchr(request->directory, '\0', sizeof request->directory))
+        error_set(&err, ERROR_INVALID, "a name that does not end");
+    else
+        directory = path_normalise(request->directory, &err);
+    if (directory && roots_read_marker(&spawner->config->policy, directory, request->name,
+                                       reply.marker, &size, &err) == 0)
+        reply.marker_size = (uint32_t)size;
+    if (err.code)
+        fill_error(&reply, &err);
+    send_reply(spawner, &reply, NULL, 0);
+}
+
 /* What has only a head. */
 static const struct {
     uint32_t type;
@@ -318,6 +342,7 @@ static bool serve_request(struct spawner *spawner)
     static union {
         struct spawner_request request;
         struct spawner_adopt adopt;
+        struct spawner_marker marker;
         unsigned char data[sizeof(struct spawner_request) + SPEC_WIRE_MAX];
     } in;
     ssize_t size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
@@ -330,6 +355,8 @@ static bool serve_request(struct spawner *spawner)
         do_create(spawner, &in.request, in.data + sizeof in.request, rest);
     else if (in.request.type == SPAWNER_ADOPT && size == sizeof in.adopt)
         do_adopt(spawner, &in.adopt);
+    else if (in.request.type == SPAWNER_MARKER && size == sizeof in.marker)
+        do_marker(spawner, &in.marker);
     for (size_t i = 0; i < ARRAY_SIZE(handlers); i++) {
         if (handlers[i].type == in.request.type && rest == 0)
             handlers[i].run(spawner, &in.request);

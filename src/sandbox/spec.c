@@ -45,6 +45,7 @@ void sandbox_spec_init(struct sandbox_spec *spec)
         .pids = 256,
         .scratch_bytes = 256 * MIB,
         .scratch_inodes = 65536,
+        .workspace = xstrdup(SPEC_WORKSPACE),
         .seccomp = SECCOMP_DEFAULT,
     };
 }
@@ -52,6 +53,7 @@ void sandbox_spec_init(struct sandbox_spec *spec)
 void sandbox_spec_release(struct sandbox_spec *spec)
 {
     free(spec->image);
+    free(spec->workspace);
     strings_release(&spec->allow_net);
     strings_release(&spec->ro_paths);
     for (size_t i = 0; i < spec->mount_count; i++) {
@@ -77,6 +79,16 @@ int sandbox_spec_add_mount(struct sandbox_spec *spec, const char *source, const 
         .target = steal_ptr(clean_target),
         .writable = writable,
     };
+    return 0;
+}
+
+int sandbox_spec_set_workspace(struct sandbox_spec *spec, const char *path, struct error *err)
+{
+    char *clean = path_normalise(path, err);
+    if (!clean)
+        return error_wrap(err, "workspace");
+    free(spec->workspace);
+    spec->workspace = clean;
     return 0;
 }
 
@@ -112,6 +124,8 @@ static int check_target(const char *target, struct error *err)
 
 static int check_mounts(const struct sandbox_spec *spec, struct error *err)
 {
+    if (!spec->workspace || check_target(spec->workspace, err) < 0)
+        return error_wrap(err, "workspace");
     for (size_t i = 0; i < spec->ro_paths.count; i++) {
         if (check_target(spec->ro_paths.items[i], err) < 0)
             return error_wrap(err, "read-only path");
@@ -177,7 +191,7 @@ void sandbox_spec_bounded(const struct sandbox_spec *spec, struct strings *ret)
 {
     strings_add(ret, "/tmp"); /* and with it all that shares its memory */
     if (spec->quota_bytes > 0)
-        strings_add(ret, SPEC_WORKSPACE);
+        strings_add(ret, spec->workspace);
     if (spec->writable_root) {
         strings_add(ret, "/");
         strings_add(ret, "/usr");
@@ -201,6 +215,7 @@ void sandbox_spec_encode(const struct sandbox_spec *spec, struct wire_writer *w)
         wire_put_string(w, spec->mounts[i].source);
         wire_put_string(w, spec->mounts[i].target);
         wire_put_u32(w, spec->mounts[i].writable);
+        wire_put_u32(w, spec->mounts[i].make);
     }
     encode_strings(w, &spec->ro_paths);
     wire_put_u32(w, spec->writable_root);
@@ -210,6 +225,7 @@ void sandbox_spec_encode(const struct sandbox_spec *spec, struct wire_writer *w)
     wire_put_u32(w, spec->asked);
     wire_put_u64(w, spec->scratch_bytes);
     wire_put_u64(w, spec->scratch_inodes);
+    wire_put_string(w, spec->workspace);
     wire_put_u64(w, spec->quota_bytes);
     wire_put_u64(w, spec->quota_inodes);
     wire_put_u32(w, (uint32_t)spec->seccomp);
@@ -250,9 +266,19 @@ static void decode_mounts(struct wire_reader *r, struct sandbox_spec *spec, stru
         const char *source = wire_get_string(r, PATH_MAX - 1);
         const char *target = wire_get_string(r, PATH_MAX - 1);
         bool writable = get_bool(r);
+        bool make = get_bool(r);
         if (!r->bad && sandbox_spec_add_mount(spec, source, target, writable, err) < 0)
             r->bad = true;
+        if (!r->bad)
+            spec->mounts[i].make = make;
     }
+}
+
+static void decode_workspace(struct wire_reader *r, struct sandbox_spec *spec, struct error *err)
+{
+    const char *path = wire_get_string(r, PATH_MAX - 1);
+    if (!r->bad && sandbox_spec_set_workspace(spec, path, err) < 0)
+        r->bad = true;
 }
 
 int sandbox_spec_decode(struct wire_reader *r, struct sandbox_spec *ret, struct error *err)
@@ -271,6 +297,7 @@ int sandbox_spec_decode(struct wire_reader *r, struct sandbox_spec *ret, struct 
     spec.asked = wire_get_u32(r);
     spec.scratch_bytes = wire_get_u64(r);
     spec.scratch_inodes = wire_get_u64(r);
+    decode_workspace(r, &spec, &inner);
     spec.quota_bytes = wire_get_u64(r);
     spec.quota_inodes = wire_get_u64(r);
     spec.seccomp = (enum seccomp_profile)wire_get_u32(r);

@@ -35,6 +35,8 @@ struct spec_mount {
     char *source;
     char *target;
     bool writable;
+    bool make; /* the source is a directory below an allowed root, made where it is missing; a link
+                  on the way to it is not followed */
 };
 
 /* Limits the caller named itself: one of these that cannot be enforced is an error, where a default
@@ -59,7 +61,8 @@ struct sandbox_spec {
     uint32_t asked;         /* enum spec_asked */
     uint64_t scratch_bytes; /* /tmp, /dev/shm, /home/box and a workspace in memory, together */
     uint64_t scratch_inodes;
-    uint64_t quota_bytes; /* hard limit on /workspace; 0: none asked for */
+    char *workspace;      /* where its own directory is, unless something is mounted there */
+    uint64_t quota_bytes; /* hard limit on that; 0: none asked for */
     uint64_t quota_inodes;
     enum seccomp_profile seccomp;
     bool strict;            /* refuse every weaker rung */
@@ -75,7 +78,8 @@ void sandbox_spec_init(struct sandbox_spec *spec);
 void sandbox_spec_release(struct sandbox_spec *spec);
 int sandbox_spec_add_mount(struct sandbox_spec *spec, const char *source, const char *target,
                            bool writable, struct error *err);
-
+/* Instead of SPEC_WORKSPACE. */
+int sandbox_spec_set_workspace(struct sandbox_spec *spec, const char *path, struct error *err);
 int sandbox_spec_add_ro_path(struct sandbox_spec *spec, const char *path, struct error *err);
 
 /* Ranges, forms and contradictions; touches no file. */

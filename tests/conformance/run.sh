@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
 lanes=("$@")
-[ ${#lanes[@]} -gt 0 ] || lanes=(handshake websocket ws schemathesis)
+[ ${#lanes[@]} -gt 0 ] || lanes=(handshake websocket ws langbot differential schemathesis)
 tools=$build/conformance
 python=/usr/bin/python3
 fuzz_seconds=${CONFORMANCE_SECONDS:-75}
@@ -31,7 +31,7 @@ install() {
   cp "$here/${stamp##*/}" "$stamp"
 }
 
-install_ws() {
+install_node() {
   if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
     "$here/../../tools/deps.sh" node
   fi
@@ -87,8 +87,18 @@ lane_websocket() {
 }
 
 lane_ws() {
-  install "ws" "the npm registry" package.json install_ws
+  install "Node's packages" "the npm registry" package.json install_node
   (cd "$tools/node" && node "$here/ws.mjs" "$port" "$work/boxd.sock")
+}
+
+# LangBot's clients start boxds of their own, with other settings than this one's. Node's packages are for MCP.
+lane_langbot() {
+  install "Node's packages" "the npm registry" package.json install_node
+  "$here/langbot/run.sh" "$build" "$tools" clients
+}
+
+lane_differential() {
+  "$here/langbot/run.sh" "$build" "$tools" differential
 }
 
 # WebSockets are not HTTP calls, and events go on for ever. One worker: Debian's Python trips over itself with more.

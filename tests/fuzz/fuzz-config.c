@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration: a file's text (up to the first NUL), then variables (each up to the next).
-   What comes out is printed and read again, and must be the same. */
+/* The configuration: a file's text (up to the first NUL), then variables (each up to the next); and
+   the same text as LangBot's tree. What comes out is printed and read again, and must be the same.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json.h"
+#include "core/path.h"
 #include "daemon/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,6 +40,40 @@ static void check_round_trip(const struct config *config)
     free(text);
 }
 
+/* As box_init takes it: nothing but LangBot's keys changes, and no root lies outside the ceiling.
+ */
+static void check_tree(const char *text, size_t size)
+{
+    struct config config, before;
+    struct config_problems problems = {0};
+    struct strings differ = {0};
+    struct strings ceiling = {0};
+    struct error err = ERROR_INIT;
+    json_t *tree;
+    if (json_parse(text, size, &tree, &err) < 0)
+        return;
+    strings_add(&ceiling, "/srv/box");
+    config_init(&before);
+    config_copy(&config, &before);
+    config_read_tree(&config, tree, "fuzz", true, NULL, &problems);
+    config_differences(&before, &config, true, &differ);
+    config_differences(&before, &config, false, &differ);
+    for (size_t i = 0; i < differ.count; i++)
+        assert(config_key_find(differ.items[i])->tree ||
+               strcmp(differ.items[i], "mounts.allowed_roots") == 0);
+    config_settle_local(&config, &ceiling, &problems);
+    for (size_t i = 0; i < config.allowed_roots.count; i++)
+        assert(path_is_below(config.allowed_roots.items[i], "/srv/box") ||
+               strcmp(config.allowed_roots.items[i], "/dev/null/none") == 0);
+    check_problems(&problems);
+    strings_release(&ceiling);
+    strings_release(&differ);
+    config_release(&before);
+    config_release(&config);
+    config_problems_release(&problems);
+    json_decref(tree);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct config config;
@@ -64,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_round_trip(&config);
     config_release(&config);
     config_problems_release(&problems);
+    check_tree(text, length);
     free(text);
     return 0;
 }

@@ -5,7 +5,8 @@
    The input is a list of steps: a length of two bytes and a message of so many, or with the highest
    bit set the end of a session. Checked is what must hold whatever was asked: nobody but a
    session's own init is signalled, no group or lane is named that could not be one, nothing but a
-   session's socket is removed, and each request that is well-formed is answered once. */
+   session's socket is removed, nothing but a marker is read, and each request that is well-formed
+   is answered once. */
 #include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 static int signal_init(pid_t pid, int number);
 static long call_kernel(long number, ...);
 static int remove_socket(int dir, const char *name, int flags);
+static int open_marker(int dir, const char *name, int flags);
 
 #define kill(pid, number)          signal_init(pid, number)
 #define syscall(...)               call_kernel(__VA_ARGS__)
@@ -30,11 +32,18 @@ static int remove_socket(int dir, const char *name, int flags);
 #undef syscall
 #undef unlinkat
 
+#define openat(dir, name, flags) open_marker(dir, name, flags)
+#include "sandbox/roots-marker.c"
+#undef openat
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define INIT_PID 0x3fffffff /* of every session that was made here; no process has it */
 #define KEY      "0123456789abcdef"
+#define MARKER   ROOTS_MARKER_PREFIX "0123456789abcdef0123456789abcdef"
 #define STEPS    64
+
+static int directory = -1; /* of sockets, and of a marker */
 
 /* --- the machine
  * -------------------------------------------------------------------------------- */
@@ -63,6 +72,23 @@ static int remove_socket(int dir, const char *name, int flags)
 {
     assert(strlen(name) == strlen(KEY) && strspn(name, "0123456789abcdef") == strlen(KEY));
     return unlinkat(dir, name, flags);
+}
+
+static int open_marker(int dir, const char *name, int flags)
+{
+    size_t prefix = strlen(ROOTS_MARKER_PREFIX);
+    assert(strncmp(name, ROOTS_MARKER_PREFIX, prefix) == 0 && !strchr(name, '/'));
+    assert(strlen(name) == prefix + 32 && (flags & (O_PATH | O_NOFOLLOW)) == (O_PATH | O_NOFOLLOW));
+    return openat(dir, name, flags);
+}
+
+/* The real one looks for the allowed root above the path: roots.c. */
+int roots_open(const struct mount_policy *policy, const char *path, bool make, struct error *err)
+{
+    (void)policy;
+    assert(!make && path[0] == '/' && strlen(path) < PATH_MAX);
+    assert(!strstr(path, "//") && !strstr(path, "/../") && !strstr(path, "/./"));
+    return path[1] == 's' ? dup(directory) : error_set(err, ERROR_DENIED, "no");
 }
 
 static void check_group(const char *name)
@@ -234,6 +260,8 @@ static int replies_owed(const uint8_t *data, size_t size)
         return 1;
     case SPAWNER_ADOPT:
         return size == sizeof(struct spawner_adopt);
+    case SPAWNER_MARKER:
+        return size == sizeof(struct spawner_marker);
     case SPAWNER_DESTROY:
         return size == sizeof request ? -1 : 0;
     case SPAWNER_LANE:
@@ -261,6 +289,9 @@ static int read_replies(int sock, uint32_t tag)
             close(fds[i]);
         assert(size == sizeof reply || size == offsetof(struct spawner_reply, message));
         assert(reply.type == SPAWNER_REPLY ? reply.tag == tag : reply.type == SPAWNER_ENDED);
+        if (reply.marker_size > 0)
+            assert(reply.request == SPAWNER_MARKER && reply.code == 0 && reply.marker_size == 6 &&
+                   memcmp(reply.marker, "marker", 6) == 0);
         count++;
     }
 }
@@ -291,7 +322,7 @@ static void end_one(struct spawner *spawner, int front, unsigned index)
 }
 
 /* A socket that a session could be behind. */
-static void listen_as_init(int directory)
+static void listen_as_init(void)
 {
     static int listener = -1;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -310,7 +341,9 @@ static char directory_path[] = "/tmp/fuzz-spawner-XXXXXX";
 static void remove_directory(void)
 {
     cleanup_free char *path = xasprintf("%s/" KEY, directory_path);
+    cleanup_free char *marker = xasprintf("%s/" MARKER, directory_path);
     unlink(path);
+    unlink(marker);
     rmdir(directory_path);
 }
 
@@ -320,19 +353,21 @@ static int make_directory(void)
     atexit(remove_directory);
     int fd = open(directory_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert(fd >= 0);
+    int marker = openat(fd, MARKER, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert(marker >= 0 && write(marker, "marker", 6) == 6);
+    close(marker);
     return fd;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static int directory = -1;
     static int pair[2];
     static const struct spawner_config config = {.ready = 4};
     if (directory < 0) {
         directory = make_directory();
         assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
     }
-    listen_as_init(directory);
+    listen_as_init();
     struct spawner spawner = {.sock = pair[1],
                               .events = epoll_create1(EPOLL_CLOEXEC),
                               .sockets = directory,

@@ -345,6 +345,8 @@ class Session:
 class Boxd:
     """A boxd: its directories, which outlive it, and the process, which may be started again."""
 
+    ready_path = "/readyz"
+
     def __init__(self, box, config=None, token=None, args=(), env=None, tcp=True):
         self.box = box
         self.directory = box.directory(0o711)  # the front may be another user than root
@@ -428,7 +430,7 @@ class Boxd:
         found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
         self.port = int(found.group(1)) if found else None
         try:
-            return Client(self.socket).get("/readyz").status == 200
+            return Client(self.socket).get(self.ready_path).status == 200
         except OSError:
             return False
 

@@ -123,6 +123,23 @@ def test_mount_path_is_where_commands_run(daemon):
     assert (directory / "x").exists()
 
 
+def test_mount_path_of_its_own(either):
+    """Without a host_path the session's own directory is there instead."""
+    made = either.session(mount_path="/data/here")
+    assert made.out("pwd; touch x; ls; ls /workspace") == "/data/here\nx\n"
+    bad = make(either, mount_path="/etc")
+    assert "/etc" in bad.error(400, "BoxValidationError")["message"]
+
+
+def test_quota_holds_where_the_workspace_is(daemon):
+    own = daemon.session(mount_path="/data", workspace_quota_mb=4)
+    assert own.exec("head -c 8M /dev/zero > big")["exit_code"] != 0
+    # This kernel has no project quota: a directory of the host cannot be bounded, so it is refused.
+    refused = make(daemon, mount_path="/data", host_path=str(daemon.box.directory()), workspace_quota_mb=4)
+    if refused.status != 201:
+        assert "quota" in refused.error(503, "BoxBackendUnavailableError")["message"]
+
+
 def test_mounts_below_a_mounted_workspace(either):
     """As LangBot has its skills: the mount points are made in the host's directory, as its owner."""
     workspace, one, two = (either.box.directory() for _ in range(3))
@@ -396,7 +413,7 @@ def test_use_puts_reaping_off(start_boxd):
 # --- asked wrongly ----------------------------------------------------------------------------
 
 WRONG_TYPES = {
-    "session_id": [1, None, [], {}, True, "", "x" * 129, "a\u0000b", "a\nb", "\u0085", "\x7f"],
+    "session_id": [1, None, [], {}, True, "", "x" * 256, "a\u0000b", "a\nb", "\u0085", "\x7f"],
     "image": [1, None, [], "", "x" * 513, "a\u0000", "no-such-image"],
     "network": ["maybe", True, None, 1, "ON"],
     "host_path": [1, "", "relative", "/a\u0000b", [], False, "/" + "x" * 5000],

@@ -237,6 +237,7 @@ async def torn_records(scene):
 
     def clean():
         known = {record["record"]["group"] for record in daemon.records().values() if record and record.get("record")}
+        known |= host.ready_groups(daemon)
         return [path for path in host.groups(daemon) if os.path.basename(path) not in known and host.members(path)] \
             + [key for key in daemon.sockets() if key in {victims[name] for name in torn}]
 

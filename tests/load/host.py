@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "integration"))
 from hostview import alive, children, exe, fds, loop_devices, mounts, pids, read, status, wait_until  # noqa: E402, F401
 
 READY_GROUPS = 2 * 8  # of sessions that ended: kept for the next, and waiting to be removed
+READY_SESSIONS = 1    # made ahead, for the next who asks: an init and its launcher, without a record
 
 
 def exists(pid):
@@ -65,6 +66,25 @@ def members(path):
             except OSError:
                 pass
     return found
+
+
+def ready_groups(daemon):
+    """Names of the groups whose sessions were made ahead. More of them than there may be, or with more
+    than a session has before its first command, are none."""
+    recorded = {record["record"]["group"] for record in daemon.records().values() if record and record.get("record")}
+    found = {}
+    for path in groups(daemon):
+        inside = members(path)
+        if os.path.basename(path) not in recorded and inside:
+            found.setdefault(os.path.basename(path), set()).update(read(pid, "comm").strip() for pid in inside)
+    ready = {name for name, what in found.items() if what <= {"box-init", "box-launcher", "box-spawner", ""}}
+    return ready if len(ready) <= READY_SESSIONS else set()
+
+
+def recorded_sockets(daemon):
+    """Under which name each recorded session listens: that of its record, unless it was made ahead."""
+    return {(record or {}).get("record", {}).get("key", key) if record else key
+            for key, record in daemon.records().items()}
 
 
 def remove_group(path):
@@ -156,9 +176,14 @@ class Picture:
         self.spawner_rss = rss(daemon.spawner)
         self.mounts = {f"{m.device} {m.root} {m.point} {m.type}" for m in mounts()}
         self.spawner_mounts = len(mounts(daemon.spawner))
-        self.groups = groups(daemon)
-        self.processes = own_processes(daemon)
+        ready = ready_groups(daemon)
+        self.groups = [path for path in groups(daemon) if os.path.basename(path) not in ready]
+        self.processes = {pid: what for pid, what in own_processes(daemon).items()
+                          if what.rsplit(" ", 1)[-1] not in ready}
         self.sockets = set(daemon.sockets())
+        others = self.sockets - recorded_sockets(daemon)
+        if len(others) <= len(ready):
+            self.sockets -= others
         self.records = set(daemon.record_files())
         self.state = {name for name in tree(daemon.state) if not name.startswith("audit")}
         self.loops = loop_devices()

@@ -58,7 +58,8 @@ async def every_descriptor(daemon, report, session):
     await greedy.delete()
     client.close()
     after = len(host.fds(daemon.front))
-    report.check(after <= before + 2, f"descriptors of the front: {before} → {after}")
+    # A session may have been made ahead meanwhile: its two sockets, and its group's files.
+    report.check(after <= before + 2 + 8 * host.READY_SESSIONS, f"descriptors of the front: {before} → {after}")
 
 
 async def endless_output(daemon, report, session):

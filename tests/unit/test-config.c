@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/fd.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "daemon/config.h"
 #include "daemon/load.h"
@@ -79,7 +80,7 @@ static void test_defaults(void **state)
     const struct config *config = &((struct fixture *)*state)->config;
     assert_int_equal(config->listen.count, 1);
     assert_string_equal(config->listen.items[0], "127.0.0.1:5410");
-    assert_string_equal(config->backend, "native");
+    assert_string_equal(config->backend, "local");
     assert_int_equal(config->session_ttl_ms, 300000);
     assert_int_equal(config->max_sessions, 64);
     assert_int_equal(config->max_managed_processes, 64);
@@ -122,6 +123,8 @@ static void test_limits(void **state)
     check_clean(fixture);
     assert_int_equal(fixture->config.max_sessions, 5000);
     assert_int_equal(fixture->config.completed_retention_ms, 86400000);
+    assert_int_equal(fixture->config.max_records, 250000);
+    assert_int_equal(fixture->config.max_file_bytes, 100 << 20);
     check_problem("limits:\n  max_sessions: 5001\n",
                   "f:2: limits.max_sessions must be between 0 and 5000, not 5001");
     check_problem("limits:\n  max_rpc_file_bytes: 104857601\n",
@@ -200,13 +203,11 @@ static void test_langbot(void **state)
     assert_int_equal(fixture->config.allowed_roots.count, 2);
     assert_int_equal(fixture->config.allowed_roots.items[0][0], '/');
     assert_string_equal(fixture->config.allowed_roots.items[1], "/tmp");
-    /* The same as JSON, as LangBot hands it to a child. */
-    const char *json = "{\"backend\": \"local\", \"limits\": {\"max_sessions\": 11}, \"local\": "
-                       "{\"workspace_quota_mb\": null, \"allowed_mount_roots\": [\"/srv\"]}}";
-    read_text(fixture, json);
-    check_clean(fixture);
-    assert_int_equal(fixture->config.max_sessions, 11);
-    assert_string_equal(fixture->config.allowed_roots.items[0], "/srv");
+    cleanup_free char *workspace = xasprintf("%s/default", fixture->config.host_root);
+    cleanup_free char *skills = xasprintf("%s/skills", fixture->config.host_root);
+    assert_string_equal(fixture->config.default_workspace, workspace);
+    assert_string_equal(fixture->config.skills_root, skills);
+    assert_int_equal(fixture->problems.warnings.count, 0);
 }
 
 static void test_nothing(void **state)
@@ -332,6 +333,13 @@ static void test_bounds(void **state)
     free(big);
 }
 
+static void check_strings(const struct strings *list, const char *const *want, size_t count)
+{
+    for (size_t i = 0; i < list->count && i < count; i++)
+        assert_string_equal(list->items[i], want[i]);
+    assert_int_equal(list->count, count);
+}
+
 /* --- variables --- */
 
 static void read_variables(struct fixture *fixture, const char *const *environment)
@@ -348,6 +356,8 @@ static void test_variables(void **state)
                                               "BOX__Listen=127.0.0.1:1, 127.0.0.1:2",
                                               "BOX__E2B__API_KEY=secret",
                                               "BOX__BACKEND=",
+                                              "BOX__LOCAL__WORKSPACE_QUOTA_MB=",
+                                              "BOX__ADMISSION__REQUIRED=",
                                               "BOX_INIT=/x",
                                               "BOX_TOKEN=y",
                                               NULL};
@@ -357,28 +367,275 @@ static void test_variables(void **state)
     assert_int_equal(fixture->config.session_ttl_ms, 120000);
     assert_int_equal(fixture->config.listen.count, 2);
     assert_string_equal(fixture->config.listen.items[1], "127.0.0.1:2");
-    assert_string_equal(fixture->config.backend, "native");
+    assert_string_equal(fixture->config.backend, "local");
 }
 
+/* LangBot hands its own environment on: what no key is set by is no reason not to start, and
+   neither is a backend of tomorrow. */
 static void test_wrong_variables(void **state)
 {
     struct fixture *fixture = *state;
-    static const char *const environment[] = {
-        "BOX__LIMITS__MAX_SESIONS=7", "BOX__STRICT=perhaps", "BOX__=1", "BOX__A-B=1",
-        "BOX__SOCKET=/a\xFF",         "BOX__LIMITS=5",       NULL};
+    static const char *const environment[] = {"BOX__LIMITS__MAX_SESIONS=7",
+                                              "BOX__STRICT=perhaps",
+                                              "BOX__=1",
+                                              "BOX__A-B=1",
+                                              "BOX__SOCKET=/a\xFF",
+                                              "BOX__LIMITS=5",
+                                              "BOX__LOG__FORMAT=xml",
+                                              "BOX__BACKEND=kvm",
+                                              NULL};
     static const char *const want[] = {
+        "BOX__STRICT: strict wants true or false, not 'perhaps'",
+        "BOX__SOCKET: socket is not UTF-8",
+        "BOX__LOG__FORMAT: log.format must be one of text|json, not 'xml'",
+    };
+    static const char *const unknown[] = {
         ("BOX__LIMITS__MAX_SESIONS: no key is set by this variable; did you mean "
          "BOX__LIMITS__MAX_SESSIONS?"),
-        "BOX__STRICT: strict wants true or false, not 'perhaps'",
         "BOX__: no key is set by this variable",
         "BOX__A-B: no key is set by this variable",
-        "BOX__SOCKET: socket is not UTF-8",
         "BOX__LIMITS: no key is set by this variable",
     };
     read_variables(fixture, environment);
-    assert_int_equal(fixture->problems.lines.count, ARRAY_SIZE(want));
-    for (size_t i = 0; i < ARRAY_SIZE(want); i++)
-        assert_string_equal(fixture->problems.lines.items[i], want[i]);
+    check_strings(&fixture->problems.lines, want, ARRAY_SIZE(want));
+    check_strings(&fixture->problems.unknown, unknown, ARRAY_SIZE(unknown));
+    assert_string_equal(fixture->config.backend, "kvm");
+}
+
+/* --- LangBot's tree --- */
+
+static void read_tree(struct fixture *fixture, const char *text, bool only_tree, bool *set)
+{
+    struct error err = ERROR_INIT;
+    cleanup_json json_t *tree = NULL;
+    if (json_parse(text, strlen(text), &tree, &err) < 0)
+        fail_msg("%s", err.message);
+    config_read_tree(&fixture->config, tree, "t", only_tree, set, &fixture->problems);
+}
+
+static void test_tree(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct config *config = &fixture->config;
+    cleanup_free bool *set = xcalloc(config_key_count, sizeof *set);
+    read_tree(fixture,
+              "{\"enabled\": true, \"backend\": \" local \", \"limits\": {\"max_sessions\": 11,"
+              " \"max_workspace_entries\": \"lots\"}, \"local\": {\"workspace_quota_mb\": null,"
+              " \"profile\": \"\", \"host_root\": \"/srv/box\", \"default_workspace\": null,"
+              " \"allowed_mount_roots\": [\"/srv/box\", \"/srv/a,b\"]}, \"docker\": 7,"
+              " \"e2b\": {\"api_key\": 5}, \"default_memory_mb\": \"x\"}",
+              true, set);
+    check_clean(fixture);
+    assert_int_equal(fixture->problems.unknown.count, 0);
+    assert_int_equal(config->max_sessions, 11);
+    assert_int_equal(config->max_completed_processes, 256);
+    assert_int_equal(config->max_managed_processes, 64);
+    assert_string_equal(config->backend, "local");
+    assert_string_equal(config->allowed_roots.items[1], "/srv/a,b");
+    assert_true(set[config_key_find("limits.max_sessions") - config_keys]);
+    assert_true(set[config_key_find("local.host_root") - config_keys]);
+    assert_false(set[config_key_find("limits.max_completed_processes") - config_keys]);
+    assert_false(set[config_key_find("session_ttl_sec") - config_keys]);
+    /* A backend of tomorrow is whoever chooses one's to refuse; '' is what it always was. */
+    read_tree(fixture, "{\"backend\": \"kvm\"}", true, NULL);
+    assert_string_equal(config->backend, "kvm");
+    read_tree(fixture, "{\"box\": {\"backend\": \"\"}}", true, NULL);
+    assert_string_equal(config->backend, "local");
+    check_clean(fixture);
+}
+
+static void test_tree_unknown(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const unknown[] = {
+        "t: there is no key 'limits.max_sesions'; did you mean 'limits.max_sessions'?",
+        "t: there is no key 'qwertzuiop'",
+    };
+    read_tree(fixture, "{\"limits\": {\"max_sesions\": 5}, \"qwertzuiop\": [1, {}]}", false, NULL);
+    check_strings(&fixture->problems.unknown, unknown, ARRAY_SIZE(unknown));
+    /* Who starts boxd may set what it likes; who calls box_init may not. */
+    read_tree(fixture, "{\"listen\": [\"127.0.0.1:1\"]}", false, NULL);
+    assert_string_equal(fixture->config.listen.items[0], "127.0.0.1:1");
+    read_tree(fixture,
+              "{\"listen\": [\"0.0.0.0:1\"], \"token_file\": \"\", \"run_dir\": \"/x\","
+              " \"user\": \"root\", \"http\": {\"allowed_origins\": [\"*\"]},"
+              " \"audit\": {\"max_bytes\": 0}, \"tenancy\": \"optional\","
+              " \"control_token_file\": \"\", \"trusted_instance\": \"x\","
+              " \"mounts\": {\"allowed_roots\": [\"/\"]}, \"session_ttl_sec\": 1}",
+              true, NULL);
+    check_clean(fixture);
+    assert_int_equal(fixture->problems.unknown.count, 2 + 11);
+    assert_string_equal(fixture->config.listen.items[0], "127.0.0.1:1");
+    assert_string_equal(fixture->config.run_dir, "");
+    assert_string_equal(fixture->config.trusted_instance, "");
+    assert_int_equal(fixture->config.allowed_roots.count, 0);
+    assert_int_equal(fixture->config.allowed_origins.count, 0);
+    assert_int_equal(fixture->config.session_ttl_ms, 300000);
+}
+
+static void test_tree_problems(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\"limits\": {\"max_sessions\": \"5\"}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": \"\"}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": null}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": true}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": 1.5}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": [1]}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": -1}}", "limits.max_sessions wants a whole number"},
+        {"{\"limits\": {\"max_sessions\": 5001}}",
+         "limits.max_sessions must be between 0 and 5000"},
+        {"{\"limits\": {\"max_admission_records\": 0}}",
+         "limits.max_admission_records must be between 1 and 250000"},
+        {"{\"limits\": 5}", "'limits' has keys of its own below it"},
+        {"{\"local\": []}", "'local' has keys of its own below it"},
+        {"{\"local\": {\"allowed_mount_roots\": [5]}}", "wants a list of paths"},
+        {"{\"local\": {\"host_root\": {}}}", "local.host_root wants a path"},
+        {"{\"local\": {\"host_root\": \"/a\\nb\"}}", "control character"},
+        {"[]", "not a JSON object"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct fixture fixture = {0};
+        config_init(&fixture.config);
+        read_tree(&fixture, cases[i][0], true, NULL);
+        if (fixture.problems.lines.count != 1 ||
+            !strstr(fixture.problems.lines.items[0], cases[i][1]))
+            fail_msg("%s: wanted %s, got %s", cases[i][0], cases[i][1],
+                     fixture.problems.lines.count > 0 ? fixture.problems.lines.items[0] : "none");
+        assert_int_equal(fixture.config.max_sessions, 64);
+        config_problems_release(&fixture.problems);
+        config_release(&fixture.config);
+    }
+}
+
+/* What is malformed in it is never less strict than what was meant. */
+static void test_tree_admission(void **state)
+{
+    struct fixture *fixture = *state;
+    struct api_config api;
+    read_tree(fixture, "{\"admission\": {\"required\": true, \"memory_mb\": 64, \"cpus\": 0.5}}",
+              true, NULL);
+    config_to_api(&fixture->config, NULL, NULL, &api);
+    assert_true(api.rpc.admission.required);
+    assert_null(api.rpc.admission.problem);
+    assert_int_equal(api.rpc.admission.memory_mb, 64);
+    api_config_release(&api);
+    static const char *const malformed[] = {
+        "{\"admission\": {\"required\": \"perhaps\"}}", "{\"admission\": 5}",
+        "{\"admission\": {\"nonsense\": 1}}", "{\"admission\": {\"max_sessions\": 2}}"};
+    for (size_t i = 0; i < ARRAY_SIZE(malformed); i++) {
+        read_tree(fixture, malformed[i], true, NULL);
+        config_to_api(&fixture->config, NULL, NULL, &api);
+        assert_true(api.rpc.admission.required);
+        assert_non_null(api.rpc.admission.problem);
+        api_config_release(&api);
+    }
+    check_clean(fixture);
+    /* The file's word stands; in the file itself it would have been an error. */
+    read_text(fixture, "admission: {required: true, pids_limit: 7, workspace_quota_mb: 1G}\n");
+    read_tree(fixture, "{\"admission\": {\"required\": false}}", true, NULL);
+    config_to_api(&fixture->config, NULL, NULL, &api);
+    assert_true(api.rpc.admission.required);
+    assert_int_equal(api.rpc.admission.pids_limit, 7);
+    assert_int_equal(api.rpc.admission.workspace_quota_mb, 1024);
+    assert_int_equal(api.rpc.admission.max_grant_ttl_sec, 300);
+    api_config_release(&api);
+    check_problem("admission: {max_sessions: 2}\n",
+                  "f:1: admission.max_sessions must be between 0 and 1, not 2");
+    check_problem("admission: {logical_session_id: other}\n",
+                  "f:1: admission.logical_session_id must be one of global, not 'other'");
+}
+
+/* --- LangBot's directories --- */
+
+static void settle_below(struct fixture *fixture, const char *local, const char *const *ceiling)
+{
+    struct strings roots = {0};
+    cleanup_free bool *marked = xcalloc(config_key_count, sizeof *marked);
+    cleanup_free char *tree = xasprintf("{\"local\": %s}", local);
+    for (; *ceiling; ceiling++)
+        strings_add(&roots, *ceiling);
+    config_reset_section(&fixture->config, "local", marked);
+    read_tree(fixture, tree, true, NULL);
+    config_settle_local(&fixture->config, &roots, &fixture->problems);
+    check_clean(fixture);
+    strings_release(&roots);
+}
+
+static void check_roots(const struct config *config, const char *first, const char *second)
+{
+    assert_int_equal(config->allowed_roots.count, second ? 2 : 1);
+    assert_string_equal(config->allowed_roots.items[0], first);
+    if (second)
+        assert_string_equal(config->allowed_roots.items[1], second);
+}
+
+static void test_ceiling(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct config *config = &fixture->config;
+    static const char *const ceiling[] = {"/srv/box", "/data/one", "/data/two", NULL};
+    static const char *const nothing[] = {NULL};
+    /* Within it. */
+    settle_below(fixture, "{\"host_root\": \"/srv/box/bot\", \"skills_root\": \"sk\"}", ceiling);
+    check_roots(config, "/srv/box/bot", NULL);
+    assert_string_equal(config->default_workspace, "/srv/box/bot/default");
+    assert_string_equal(config->skills_root, "/srv/box/bot/sk");
+    assert_int_equal(fixture->problems.warnings.count, 0);
+    /* Above some of it: what they have in common. */
+    settle_below(fixture, "{\"allowed_mount_roots\": [\"/data\"]}", ceiling);
+    check_roots(config, "/data/one", "/data/two");
+    assert_string_equal(config->default_workspace, "");
+    assert_string_equal(config->skills_root, "");
+    assert_int_equal(fixture->problems.warnings.count, 0);
+    /* Nothing said: all of it. */
+    settle_below(fixture, "{\"profile\": \"default\"}", ceiling);
+    assert_int_equal(config->allowed_roots.count, 3);
+    /* Outside: nothing, which is not the same as anything; and each is told, with what to do. */
+    settle_below(fixture, "{\"host_root\": \"/srv/boxes\"}", ceiling);
+    check_roots(config, "/dev/null/none", NULL);
+    assert_string_equal(config->default_workspace, "");
+    assert_string_equal(config->skills_root, "");
+    assert_int_equal(fixture->problems.warnings.count, 3);
+    assert_non_null(strstr(fixture->problems.warnings.items[0], "/srv/boxes"));
+    assert_non_null(strstr(fixture->problems.warnings.items[0], "mounts.allowed_roots"));
+    settle_below(fixture, "{\"allowed_mount_roots\": [\"/srv\"]}", nothing);
+    check_roots(config, "/dev/null/none", NULL);
+    /* A workspace elsewhere in it than the host root. */
+    settle_below(fixture,
+                 "{\"host_root\": \"/srv/box\", \"default_workspace\": \"/data/one/w\","
+                 " \"allowed_mount_roots\": [\"/srv/box\", \"/data\"]}",
+                 ceiling);
+    assert_string_equal(config->default_workspace, "/data/one/w");
+    assert_string_equal(config->skills_root, "/srv/box/skills");
+}
+
+static void test_copies(void **state)
+{
+    struct fixture *fixture = *state;
+    struct config copy;
+    cleanup_strings struct strings differ = {0};
+    cleanup_free bool *marked = xcalloc(config_key_count, sizeof *marked);
+    read_tree(fixture,
+              "{\"limits\": {\"max_sessions\": 3}, \"local\": {\"host_root\": \"/h\"},"
+              " \"admission\": 1}",
+              true, marked);
+    config_copy(&copy, &fixture->config);
+    assert_non_null(copy.policy);
+    assert_true(copy.policy != fixture->config.policy);
+    config_differences(&copy, &fixture->config, true, &differ);
+    config_differences(&copy, &fixture->config, false, &differ);
+    assert_int_equal(differ.count, 0);
+    /* What was marked comes back over a configuration that was read again. */
+    config_release(&copy);
+    config_init(&copy);
+    copy.max_managed_processes = 9;
+    config_take(&copy, &fixture->config, marked);
+    assert_int_equal(copy.max_sessions, 3);
+    assert_int_equal(copy.max_managed_processes, 9);
+    assert_string_equal(copy.host_root, "/h");
+    config_release(&copy);
 }
 
 /* --- flags --- */
@@ -414,14 +671,45 @@ static void test_flags(void **state)
     options_release(&options);
 }
 
+/* As LangBot starts its own runtime. */
+static void test_langbot_flags(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *const words[8];
+        const char *address; /* NULL: that of the configuration */
+        bool stdio;
+    } cases[] = {
+        {{"boxd", "box", "-s", "--ws-control-port", "5411", NULL}, "127.0.0.1:5411", true},
+        {{"boxd", "--stdio", NULL}, NULL, true},
+        {{"boxd", "box", "--stdio-control", "--host", "::1", NULL}, "[::1]:5410", true},
+        {{"boxd", "box", "--host", "0.0.0.0", NULL}, "0.0.0.0:5410", false},
+        {{"boxd", "box", NULL}, NULL, false},
+        {{"boxd", "--host=h", "--ws-control-port=1", NULL}, "h:1", false},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct options options = {0};
+        fixture->config.adopt = true;
+        fixture->config.stdio = false;
+        read_text(fixture, "listen: ['127.0.0.1:9']\n");
+        parse_flags(&options, cases[i].words);
+        options_apply(&options, &fixture->config, &fixture->problems);
+        check_clean(fixture);
+        assert_int_equal(fixture->config.stdio, cases[i].stdio);
+        assert_int_equal(fixture->config.adopt, !cases[i].stdio);
+        assert_string_equal(fixture->config.listen.items[0],
+                            cases[i].address ? cases[i].address : "127.0.0.1:9");
+        assert_int_equal(fixture->config.listen.count, 1);
+        options_release(&options);
+    }
+}
+
 static void test_wrong_flags(void **state)
 {
     (void)state;
-    static const char *const cases[][4] = {{"boxd", "--nonsense", NULL},
-                                           {"boxd", "--config", NULL},
-                                           {"boxd", "--no-adopt=x", NULL},
-                                           {"boxd", "serve", NULL},
-                                           {"boxd", "-x", NULL}};
+    static const char *const cases[][4] = {
+        {"boxd", "--nonsense", NULL}, {"boxd", "--config", NULL}, {"boxd", "--no-adopt=x", NULL},
+        {"boxd", "serve", NULL},      {"boxd", "--host", NULL},   {"boxd", "-x", NULL}};
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct options options = {0};
         struct error err = ERROR_INIT;
@@ -469,11 +757,31 @@ static void test_settle(void **state)
     settle_problem("listen: ['127.evil.example:80']\n", "needs a token");
     settle_problem("listen: ['5410']\n", "is not HOST:PORT");
     settle_problem("listen: ['localhost:70000']\n", "is not HOST:PORT");
-    settle_problem("backend: docker\n", "has only 'native'");
-    settle_problem("tenancy: required\n", "workspaces");
-    settle_problem("admission: {required: true}\n", "grants");
+    settle_problem("trusted_instance: 'a b'\n", "trusted_instance");
     settle_problem("sessions: {timeout_sec: 60, max_timeout_sec: 30}\n", "max_timeout_sec");
     settle_problem("state_dir: /a/../b\n", "state_dir");
+}
+
+static void test_settle_stdio(void **state)
+{
+    struct fixture *fixture = *state;
+    struct config *config = &fixture->config;
+    config->stdio = true;
+    /* An address that cannot be had is a warning when it comes to that. */
+    read_text(fixture, "listen: ['0.0.0.0:5411']\n");
+    config_settle(config, &fixture->problems);
+    check_clean(fixture);
+    assert_string_equal(strrchr(config->state_dir, '/'), "/boxd-stdio-5411");
+    assert_non_null(strstr(config->run_dir, "boxd-stdio-5411"));
+    assert_non_null(strstr(config->socket, "boxd-stdio-5411"));
+    read_text(fixture, "tenancy: required\ntrusted_instance: i-1\n");
+    config_settle(config, &fixture->problems);
+    check_clean(fixture);
+    free(config->trusted_instance);
+    config->trusted_instance = xstrdup("");
+    config_settle(config, &fixture->problems);
+    assert_int_equal(fixture->problems.lines.count, 1);
+    assert_non_null(strstr(fixture->problems.lines.items[0], "trusted_instance"));
 }
 
 static void test_differences(void **state)
@@ -579,6 +887,44 @@ static void test_token(void **state)
     char *token = NULL;
     assert_int_equal(token_read("/dev/null", &token, &err), -1);
     assert_int_equal(token_read("/nonexistent", &token, &err), -1);
+}
+
+static void test_control_token(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error err = ERROR_INIT;
+    char path[32];
+    char *token;
+    char *control;
+    unsetenv(CONTROL_TOKEN_VARIABLE);
+    assert_int_equal(tokens_read(&fixture->config, &token, &control, &err), 0);
+    assert_null(token);
+    assert_null(control);
+    write_token("file-0123456789abcdef0123456789abcdef\n", 0600, path);
+    free(fixture->config.control_token_file);
+    fixture->config.control_token_file = xstrdup(path);
+    assert_int_equal(tokens_read(&fixture->config, &token, &control, &err), 0);
+    assert_null(token);
+    assert_string_equal(control, "file-0123456789abcdef0123456789abcdef");
+    token_free(control);
+    /* The variable counts more, unless it is empty. */
+    setenv(CONTROL_TOKEN_VARIABLE, " vari-0123456789abcdef0123456789abcdef\n", 1);
+    assert_int_equal(tokens_read(&fixture->config, &token, &control, &err), 0);
+    assert_string_equal(control, "vari-0123456789abcdef0123456789abcdef");
+    token_free(control);
+    /* With one a network is as good as with the other. */
+    read_text(fixture, "listen: ['0.0.0.0:1']\ncontrol_token_file: ''\n");
+    config_settle(&fixture->config, &fixture->problems);
+    check_clean(fixture);
+    setenv(CONTROL_TOKEN_VARIABLE, "short", 1);
+    assert_int_equal(tokens_read(&fixture->config, &token, &control, &err), -1);
+    assert_non_null(strstr(err.message, CONTROL_TOKEN_VARIABLE));
+    assert_null(strstr(err.message, "short"));
+    setenv(CONTROL_TOKEN_VARIABLE, "", 1);
+    config_settle(&fixture->config, &fixture->problems);
+    assert_int_equal(fixture->problems.lines.count, 1);
+    unsetenv(CONTROL_TOKEN_VARIABLE);
+    unlink(path);
 }
 
 /* --- places --- */
@@ -695,13 +1041,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_defaults),    TEST(test_table),       TEST(test_limits),
-        TEST(test_values),      TEST(test_langbot),     TEST(test_nothing),
-        TEST(test_problems),    TEST(test_depth),       TEST(test_all_problems),
-        TEST(test_bounds),      TEST(test_variables),   TEST(test_wrong_variables),
-        TEST(test_flags),       TEST(test_wrong_flags), TEST(test_settle),
-        TEST(test_differences), TEST(test_print),       TEST(test_token),
-        TEST(test_places),      TEST(test_manual),      TEST(test_example),
+        TEST(test_defaults),       TEST(test_table),         TEST(test_limits),
+        TEST(test_values),         TEST(test_langbot),       TEST(test_nothing),
+        TEST(test_problems),       TEST(test_depth),         TEST(test_all_problems),
+        TEST(test_bounds),         TEST(test_variables),     TEST(test_wrong_variables),
+        TEST(test_tree),           TEST(test_tree_unknown),  TEST(test_tree_problems),
+        TEST(test_tree_admission), TEST(test_ceiling),       TEST(test_copies),
+        TEST(test_flags),          TEST(test_langbot_flags), TEST(test_wrong_flags),
+        TEST(test_settle),         TEST(test_settle_stdio),  TEST(test_differences),
+        TEST(test_print),          TEST(test_token),         TEST(test_control_token),
+        TEST(test_places),         TEST(test_manual),        TEST(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core: errors, strings, descriptors, numbers, paths, buffers, UTF-8, messages. */
+/* The core: errors, strings, descriptors, numbers, paths, buffers, UTF-8, digests, messages. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +22,7 @@
 #include "core/mem.h"
 #include "core/parse.h"
 #include "core/path.h"
+#include "core/sha256.h"
 #include "core/utf8.h"
 #include "core/wire.h"
 
@@ -602,6 +603,148 @@ static void test_utf8(void **state)
     assert_string_equal(empty, "");
 }
 
+static size_t encode(uint32_t c, char *to)
+{
+    if (c < 0x80)
+        return (size_t)sprintf(to, "%c", (int)c);
+    if (c < 0x800)
+        return (size_t)sprintf(to, "%c%c", 0xC0 | (int)(c >> 6), 0x80 | (int)(c & 63));
+    if (c < 0x10000)
+        return (size_t)sprintf(to, "%c%c%c", 0xE0 | (int)(c >> 12), 0x80 | (int)(c >> 6 & 63),
+                               0x80 | (int)(c & 63));
+    return (size_t)sprintf(to, "%c%c%c%c", 0xF0 | (int)(c >> 18), 0x80 | (int)(c >> 12 & 63),
+                           0x80 | (int)(c >> 6 & 63), 0x80 | (int)(c & 63));
+}
+
+static bool is_python_space(uint32_t c)
+{
+    static const uint32_t spaces[] = {
+        0x09,   0x0A,   0x0B,   0x0C,   0x0D,   0x1C,   0x1D,   0x1E,   0x1F,   0x20,
+        0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
+        0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000};
+    for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
+        if (spaces[i] == c)
+            return true;
+    }
+    return false;
+}
+
+static const char *stripped(const char *text, size_t size, size_t *ret_size)
+{
+    utf8_strip(&text, &size);
+    *ret_size = size;
+    return text;
+}
+
+/* Every character there is, alone, at both ends, and in between. */
+static void test_utf8_strip_all(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        char text[16], one[5];
+        size_t size;
+        if (c >= 0xD800 && c < 0xE000)
+            continue;
+        size_t n = encode(c, one);
+        bool space = is_python_space(c);
+        stripped(one, n, &size);
+        assert_int_equal(size, space ? 0 : n);
+        memcpy(text, one, n);
+        text[n] = 'x';
+        memcpy(text + n + 1, one, n);
+        const char *at = stripped(text, 2 * n + 1, &size);
+        assert_int_equal(at - text, space ? n : 0);
+        assert_int_equal(size, space ? 1 : 2 * n + 1);
+        text[n] = ' ';
+        memmove(text + 1, text, 2 * n + 1);
+        text[0] = 'x';
+        text[2 * n + 2] = 'x';
+        assert_ptr_equal(stripped(text, 2 * n + 3, &size), text);
+        assert_int_equal(size, 2 * n + 3);
+    }
+}
+
+static void test_utf8_strip_broken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"", ""},
+        {" \t\n ", ""},
+        {" \xC2", "\xC2"},                   /* the beginning of a space */
+        {"\x85 ", "\x85"},                   /* the end of one */
+        {"\xA0\x80\x80", "\xA0\x80\x80"},    /* ends of others */
+        {" \xE2\x80 ", "\xE2\x80"},          /* most of one, and a real one behind it */
+        {"\xE3\x80\x80\xE3\x80\x80", ""},    /* two */
+        {"\xF0\xC2\xA0", "\xF0"},            /* a space behind a broken sequence is one */
+        {"a\xE2\x80\x8B ", "a\xE2\x80\x8B"}, /* U+200B has no width, and is no space */
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        size_t size;
+        const char *out = stripped(cases[i].in, strlen(cases[i].in), &size);
+        assert_int_equal(size, strlen(cases[i].out));
+        assert_memory_equal(out, cases[i].out, size);
+    }
+}
+
+/* sha256 */
+
+static void test_sha256_vectors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *hex;
+    } cases[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+        {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn"
+         "hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu",
+         "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
+    };
+    char hex[SHA256_HEX_SIZE];
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        sha256_hex(cases[i].text, strlen(cases[i].text), hex);
+        assert_string_equal(hex, cases[i].hex);
+    }
+    size_t size = 1000000; /* the long one of FIPS 180-4's examples */
+    cleanup_free char *many = xmalloc(size);
+    memset(many, 'a', size);
+    sha256_hex(many, size, hex);
+    assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+/* Digests of "\0", "\0\1" … chained into one, so that a fault at any length shows; the last was
+   computed by another implementation. And each length in all ways of adding it in two parts. */
+static void test_sha256_lengths(void **state)
+{
+    (void)state;
+    unsigned char data[131], whole[SHA256_SIZE], parts[SHA256_SIZE];
+    struct sha256 all, sha;
+    char hex[SHA256_HEX_SIZE] = "";
+    sha256_init(&all);
+    for (size_t length = 0; length < sizeof data; length++) {
+        data[length] = (unsigned char)length;
+        sha256_init(&sha);
+        sha256_add(&sha, data, length);
+        sha256_end(&sha, whole);
+        sha256_add(&all, whole, sizeof whole);
+        for (size_t cut = 0; cut <= length; cut++) {
+            sha256_init(&sha);
+            sha256_add(&sha, data, cut);
+            sha256_add(&sha, data + cut, length - cut);
+            sha256_end(&sha, parts);
+            assert_memory_equal(parts, whole, sizeof whole);
+        }
+    }
+    sha256_end(&all, whole);
+    for (size_t i = 0; i < sizeof whole; i++)
+        sprintf(hex + 2 * i, "%02x", whole[i]);
+    assert_string_equal(hex, "e5bbbecd60c3632a3455f465bfd8b079c30ef608d2bcc34227f4e5573029020e");
+}
+
 /* wire */
 
 static void test_wire_round_trip(void **state)
@@ -733,6 +876,10 @@ int main(void)
         cmocka_unit_test(test_buf),
         cmocka_unit_test(test_buf_reserve),
         cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_utf8_strip_all),
+        cmocka_unit_test(test_utf8_strip_broken),
+        cmocka_unit_test(test_sha256_vectors),
+        cmocka_unit_test(test_sha256_lengths),
         cmocka_unit_test(test_wire_round_trip),
         cmocka_unit_test(test_wire_overflow),
         cmocka_unit_test(test_wire_hostile),

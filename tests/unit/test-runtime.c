@@ -802,6 +802,168 @@ static void test_delete_from_done(void **state)
     assert_null(runtime_find_session(f->runtime, "s"));
 }
 
+/* --- sessions as a whole ---------------------------------------------------------------------- */
+
+static bool begins_with_a(const struct session *session, void *data)
+{
+    (void)data;
+    return session_name(session)[0] == 'a';
+}
+
+static void test_delete_many(void **state)
+{
+    struct fixture *f = *state;
+    struct finished first = {0}, second = {0}, single = {0}, all = {0}, none = {0};
+    struct opened slow = {0}, again = {0}, later = {0};
+    struct session_spec spec = spec_named("a-slow"), next = spec_named("a2");
+    open_named(f, "a1");
+    open_named(f, "a2");
+    open_named(f, "b1");
+    free(spec.image);
+    spec.image = xstrdup("slow");
+    runtime_open_session(f->runtime, &spec, on_opened, &slow);
+    runtime_delete_session(f->runtime, "a2", on_finished, &single);
+    runtime_open_session(f->runtime, &next, on_opened, &again); /* waits until it is gone */
+    runtime_delete_sessions(f->runtime, begins_with_a, on_finished, &first);
+    runtime_open_session(f->runtime, &next, on_opened, &later);
+    runtime_delete_sessions(f->runtime, NULL, on_finished, &second);
+    assert_int_equal(first.count + second.count, 0);
+    spin_until(f, first.count && second.count && again.count && later.count);
+    assert_int_equal(single.count, 1);
+    assert_int_equal(slow.count, 1); /* it was waited for */
+    assert_int_equal(first.err.code, ERROR_NONE);
+    assert_int_equal(second.err.code, ERROR_NONE);
+    assert_int_equal(again.err.code, ERROR_GONE);
+    assert_int_equal(later.err.code, ERROR_GONE);
+    assert_int_equal(f->runtime->table.count, 0);
+    assert_int_equal(record_count(f, ".json"), 0);
+    /* What does not match stays; where nothing does, that is told later as well. */
+    open_named(f, "b1");
+    runtime_delete_sessions(f->runtime, begins_with_a, on_finished, &none);
+    assert_int_equal(none.count, 0);
+    spin_until(f, none.count);
+    assert_int_equal(none.err.code, ERROR_NONE);
+    assert_non_null(runtime_find_session(f->runtime, "b1"));
+    runtime_delete_sessions(f->runtime, NULL, on_finished, &all);
+    assert_null(runtime_find_session(f->runtime, "b1"));
+    spin_until(f, all.count);
+    assert_int_equal(f->runtime->table.count, 0);
+    session_spec_release(&spec);
+    session_spec_release(&next);
+}
+
+static int is_long_enough(void *data, const char *name, struct error *err)
+{
+    if (strlen(name) < *(size_t *)data)
+        return error_set(err, ERROR_FORBIDDEN, "'%s' is too short", name);
+    return 0;
+}
+
+static void test_guards(void **state)
+{
+    struct fixture *f = *state;
+    size_t two = 2, three = 3;
+    struct runtime_guard one = {.may_create = is_long_enough, .data = &two};
+    struct runtime_guard other = {.may_create = is_long_enough, .data = &three};
+    open_named(f, "x");
+    runtime_add_guard(f->runtime, &one);
+    runtime_add_guard(f->runtime, &other);
+    assert_int_equal(try_open(f, "y").err.code, ERROR_FORBIDDEN);
+    assert_int_equal(try_open(f, "yy").err.code, ERROR_FORBIDDEN);
+    assert_non_null(try_open(f, "yyy").session);
+    assert_non_null(try_open(f, "x").session); /* it is there already */
+    runtime_remove_guard(f->runtime, &other);
+    runtime_remove_guard(f->runtime, &other); /* no matter */
+    assert_non_null(try_open(f, "yy").session);
+    /* One that has to be made anew is made. */
+    assert_int_equal(run(f, open_named(f, "x"), "break").err.code, ERROR_GONE);
+    assert_int_equal(try_open(f, "x").err.code, ERROR_FORBIDDEN);
+    runtime_remove_guard(f->runtime, &one);
+    assert_non_null(try_open(f, "x").session);
+}
+
+static void on_no_marker(void *data, const void *bytes, size_t size, const struct error *err)
+{
+    assert_null(bytes);
+    assert_int_equal(size, 0);
+    on_finished(data, err);
+}
+
+static void test_other_backend(void **state)
+{
+    struct fixture *f = *state;
+    struct error err = ERROR_INIT;
+    struct finished marker = {0}, deleted = {0};
+    struct backend *old = f->backend, *none = backend_none_new(&f->loop, "nothing works here");
+    open_named(f, "s");
+    assert_int_equal(runtime_set_backend(f->runtime, none, &err), -1);
+    assert_int_equal(err.code, ERROR_CAPACITY);
+    runtime_delete_session(f->runtime, "s", on_finished, &deleted);
+    assert_int_equal(runtime_set_backend(f->runtime, none, &err), -1); /* it is still ending */
+    spin_until(f, deleted.count);
+    assert_int_equal(runtime_set_backend(f->runtime, none, &err), 0);
+    old->ops->close(old);
+    f->backend = none;
+    assert_ptr_equal(runtime_backend(f->runtime), none);
+    assert_string_equal(none->ops->name, "none");
+    assert_string_equal(none->ops->unavailable(none), "nothing works here");
+    assert_string_equal(none->ops->cgroup_kind(none), "none");
+    struct opened opened = try_open(f, "s");
+    assert_int_equal(opened.err.code, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(opened.err.message, "nothing works here"));
+    none->ops->read_marker(none, "/", "x", on_no_marker, &marker);
+    assert_int_equal(marker.count, 0);
+    spin_until(f, marker.count);
+    assert_int_equal(marker.err.code, ERROR_UNAVAILABLE);
+    json_t *described = none->ops->describe(none);
+    assert_string_equal(json_string_value(json_object_get(described, "reason")),
+                        "nothing works here");
+    json_decref(described);
+    f->backend = backend_null_new(&f->loop);
+    assert_int_equal(runtime_set_backend(f->runtime, f->backend, &err), 0);
+    none->ops->close(none);
+    open_named(f, "s");
+}
+
+/* Records of sessions that another backend made are not for it. */
+static void test_recover_without_backend(void **state)
+{
+    struct fixture *f = *state;
+    bool recovered = false;
+    open_named(f, "s");
+    stop(f, true);
+    start(f);
+    struct error err;
+    struct backend *none = backend_none_new(&f->loop, "gone");
+    assert_int_equal(runtime_set_backend(f->runtime, none, &err), 0);
+    f->backend->ops->sweep(f->backend); /* the session itself: nobody will take it over */
+    f->backend->ops->close(f->backend);
+    f->backend = none;
+    runtime_recover(f->runtime, true, set_flag, &recovered);
+    spin_until(f, recovered);
+    assert_null(runtime_find_session(f->runtime, "s"));
+    assert_int_equal(record_count(f, ".json"), 0);
+    assert_int_equal(record_count(f, ".bad"), 1);
+}
+
+/* How a session is to be made is no part of what it is. */
+static void test_make_host_path(void **state)
+{
+    struct fixture *f = *state;
+    struct session_spec spec = spec_named("s");
+    spec.host_path = xstrdup("/srv/x");
+    spec.make_host_path = true;
+    struct opened first = open_spec(f, &spec);
+    assert_non_null(first.session);
+    assert_true(session_spec(first.session)->make_host_path);
+    json_t *record = record_make(first.session);
+    assert_null(json_object_get(json_object_get(record, "spec"), "make_host_path"));
+    json_decref(record);
+    spec.make_host_path = false;
+    assert_ptr_equal(open_spec(f, &spec).session, first.session);
+    session_spec_release(&spec);
+}
+
 static void test_broken(void **state)
 {
     struct fixture *f = *state;
@@ -2267,6 +2429,11 @@ int main(void)
         CASE(test_cancel_everywhere),
         CASE(test_exec_in_one_go),
         CASE(test_delete_from_done),
+        CASE(test_delete_many),
+        CASE(test_guards),
+        CASE(test_other_backend),
+        CASE(test_recover_without_backend),
+        CASE(test_make_host_path),
         CASE(test_broken),
         CASE(test_exec_log),
         CASE(test_reaping),

@@ -42,6 +42,8 @@ static void test_round_trip(void **state)
     strings_add(&spec.allow_net, "10.0.0.0/8");
     strings_add(&spec.ro_paths, "/opt");
     assert_int_equal(sandbox_spec_add_mount(&spec, "/srv//data/", "/workspace", true, &err), 0);
+    assert_int_equal(sandbox_spec_add_mount(&spec, "/srv/more", "/more", false, &err), 0);
+    spec.mounts[0].make = true;
     sandbox_spec_encode(&spec, &writer);
     assert_false(writer.overflow);
     struct wire_reader reader = {.data = data, .left = writer.size};
@@ -53,7 +55,8 @@ static void test_round_trip(void **state)
     assert_int_equal(back.seccomp, SECCOMP_STRICT);
     assert_true(back.strict);
     assert_string_equal(back.mounts[0].source, "/srv/data");
-    assert_true(back.mounts[0].writable);
+    assert_true(back.mounts[0].writable && back.mounts[0].make);
+    assert_false(back.mounts[1].writable || back.mounts[1].make);
     assert_string_equal(back.allow_net.items[0], "10.0.0.0/8");
     assert_string_equal(back.ro_paths.items[0], "/opt");
     sandbox_spec_release(&spec);

@@ -65,8 +65,19 @@ common_setup() {
     dmesg --console-level 1
 }
 
+# A file system with project quota, for tests of quotas on directories that are mounted.
+project_setup() {
+    local image=/var/tmp/project.img
+    modprobe -a quota_v2
+    truncate -s 256M $image
+    mkfs.ext4 -q -O quota,project -E quotatype=prjquota $image
+    mkdir -p /mnt/project
+    mount -o loop,prjquota $image /mnt/project
+}
+
 if [[ $boot == plain ]]; then plain_setup; fi
 common_setup
+if [[ $boot == plain ]]; then project_setup; fi
 
 export BOX_BUILD=$repo/build BOX_TEST_LANE=vm BOX_TEST_BOOT=$boot BOX_TEST_USER=boxtest
 export BOX_TEST_ACCEL=tcg
@@ -97,15 +108,23 @@ as_user() {
 }
 
 # Unit tests that want the controllers of cgroup v2, which the machine outside may not have,
-# by each way to a group of one's own: root's, a delegated group, a scope.
+# by each way to a group of one's own: root's, a delegated group, a scope. And those that want
+# project quota, as root, each in a directory of its own.
 unit_tests() {
     local name program
     export BOX_INIT=$BOX_BUILD/box-init
-    for name in cgroup engine native; do
+    for name in cgroup engine native native-roots; do
         program=$BOX_BUILD/tests/test-$name
         if [[ ! -x $program ]]; then continue; fi
         if [[ $boot == plain ]]; then "$program" </dev/null || return; fi
         as_user env BOX_INIT="$BOX_INIT" "$program" || return
+    done
+    if [[ $boot != plain ]]; then return; fi
+    for name in storage readiness-native; do
+        program=$BOX_BUILD/tests/test-$name
+        if [[ ! -x $program ]]; then continue; fi
+        mkdir "/mnt/project/$name"
+        BOXD_TEST_PROJECT_DIR=/mnt/project/$name "$program" </dev/null || return
     done
 }
 
