@@ -3,7 +3,6 @@
 
    Nothing piles up: while the peer does not read its answers, or while a large message is being
    parsed, it is not read from. */
-#include <stdio.h>
 #include <string.h>
 
 #include "api/rpc-internal.h"

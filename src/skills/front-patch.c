@@ -54,7 +54,8 @@ static void replace_value(const struct front_writer *writer, size_t field, size_
     const struct value *key = writer->meta->items[at];
     const struct value *value = writer->meta->items[at + 1];
     const char *wanted = writer->wanted[field];
-    const char *colon = memchr(writer->text + key->end, ':', value->start - key->end);
+    size_t gap = value->start > key->end ? value->start - key->end : 0;
+    const char *colon = memchr(writer->text + key->end, ':', gap);
     patch->start = value->start;
     patch->end = value->end;
     if (value->line > key->line && colon)

@@ -404,25 +404,24 @@ def test_accepted(boxd, tmp_path, what):
     assert tree_of(here) == tree_of(there)
 
 
-def test_limits(boxd, tmp_path):
-    """At the limit, and one beyond it: an entry's size, all sizes, the ratio."""
-    one, store = boxd(tmp_path / "ours"), python_store(tmp_path / "theirs")
-    mib = 1 << 20
-    noise = os.urandom(200000)
-    bodies = {
-        "16 MiB": ([(16 * mib, 8)], True), "16 MiB and 1": ([(16 * mib + 1, 8)], False), "64 MiB": ([(16 * mib, 8)] * 3 + [(16 * mib - 18, 8)], True),
-        "over 64 MiB": ([(16 * mib, 8)] * 4, False),
-    }
-    for index, (what, (sizes, accepted)) in enumerate(bodies.items()):
-        entries = [GOOD] + [{"name": f"s/{i}", "data": (noise * (size // len(noise) + 1))[:size], "method": method} for i, (size, method) in enumerate(sizes)]
-        for entry in entries[1:]:  # compressible, but not too much: noise that comes again after 32 KiB
-            entry["data"] = b"".join(noise[i : i + 600] + b"\0" * 3000 for i in range(0, len(noise), 600))[: len(entry["data"])]
-            entry["data"] = (entry["data"] * (len(noise) // 10))[: sizes[int(entry["name"][2:])][0]]
-        path = tmp_path / "a.zip"
-        path.write_bytes(cases.raw_zip(entries))
-        arguments = {"filename": f"a{index}.zip", "source_subdir": "", "target_suffix": "upload"}
-        ours, theirs = archive_call(one, store, "preview", path, arguments)
-        assert ours[0] == theirs[0] == accepted, (what, ours, theirs)
+MIB = 1 << 20
+LIMITS = {
+    "16 MiB": ([16 * MIB], True), "16 MiB and 1": ([16 * MIB + 1], False),
+    "64 MiB": ([16 * MIB] * 3 + [16 * MIB - len(GOOD["data"])], True), "64 MiB and 1": ([16 * MIB] * 3 + [16 * MIB - len(GOOD["data"]) + 1], False),
+}
+
+
+@pytest.mark.parametrize("what", LIMITS)
+def test_limit(boxd, tmp_path, what):
+    sizes, accepted = LIMITS[what]
+    noise = random.Random(SEED).randbytes(3 * MIB)
+    data = b"".join(noise[i : i + 600] + bytes(3000) for i in range(0, len(noise), 600))  # a sixth of it, compressed
+    entries = [GOOD] + [{"name": f"s/{i}", "data": data[:size], "method": 8} for i, size in enumerate(sizes)]
+    path = tmp_path / "a.zip"
+    path.write_bytes(cases.raw_zip(entries))
+    here, there = two_roots(tmp_path, "limits", {})
+    ours, theirs = archive_call(boxd(here), python_store(there), "preview", path, {"filename": "a.zip", "source_subdir": "", "target_suffix": "upload"})
+    assert ours[0] == theirs[0] == accepted, (ours, theirs)
 
 
 def test_tenants(boxd, tmp_path):
