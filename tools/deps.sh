@@ -9,7 +9,7 @@ declare -A packages=(
   [test]="python3-pytest iproute2 nftables passt uidmap util-linux procps git python3-venv
     python3-pip curl python3-websockets python3-aiohttp"
   [load]="python3 perl-base util-linux strace faketime"
-  [conformance]="python3-venv curl"
+  [conformance]="python3-venv curl bubblewrap"
   [node]="nodejs npm"
   [bench]="bubblewrap runc docker.io busybox-static"
   [lint]="clang clang-format clang-tidy cppcheck mandoc shellcheck valgrind"

@@ -11,8 +11,8 @@ targets=("$@")
 
 # What targets are made of: compiled once into an archive, from which each takes what it needs.
 sources=(src/core/*.c src/sandbox/spec.c src/sandbox/net-policy.c src/init/messages.c src/net/*.c
-  src/backend/spec.c src/runtime/*.c src/api/*.c src/daemon/config*.c)
-libraries="-luv -lwslay -ljansson -lyaml -lm"
+  src/backend/spec.c src/runtime/*.c src/skills/*.c src/api/*.c src/daemon/config*.c)
+libraries="-luv -lwslay -ljansson -lyaml -lzip -lm"
 rm -rf "$build/objects"
 mkdir -p "$build/objects"
 printf '%s\n' -g -O1 -fno-sanitize-recover=all -std=gnu17 -D_GNU_SOURCE '-DBOX_VERSION=\"fuzz\"' -Isrc \

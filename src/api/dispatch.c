@@ -46,6 +46,7 @@ static bool guard(struct api *api, struct http_request *req, unsigned flags)
         .host = http_header(req, "host"),
         .origin = http_header(req, "origin"),
         .authorization = http_header(req, "authorization"),
+        .langbot = flags & (ROUTE_LANGBOT | ROUTE_HEALTHY),
         .control = flags & ROUTE_LANGBOT ? http_header(req, GUARD_CONTROL_HEADER) : NULL,
     };
     switch (guard_browser(&api->config, &who)) {
@@ -67,7 +68,7 @@ static bool guard(struct api *api, struct http_request *req, unsigned flags)
     /* A browser asks without the token whether it may ask with it. */
     if (who.origin && strcmp(http_method(req), "OPTIONS") == 0 &&
         http_header(req, "access-control-request-method")) {
-        http_add_header(req, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, DELETE");
+        http_add_header(req, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
         http_add_header(req, "Access-Control-Allow-Headers", "Authorization, Content-Type, Range");
         http_reply(req, 204, NULL, NULL, 0);
         return false;

@@ -26,6 +26,7 @@ static const struct wire_error by_code[ERROR_CODE_MAX] = {
     [ERROR_DENIED] = {WIRE_VALIDATION, 400},
     [ERROR_UNSUPPORTED] = {WIRE_BACKEND, 503},
     [ERROR_NOT_FOUND] = {WIRE_VALIDATION, 404},
+    [ERROR_EXISTS] = {WIRE_VALIDATION, 409},
     [ERROR_LIMIT] = {WIRE_VALIDATION, 400},
     [ERROR_PROTOCOL] = {WIRE_OTHER, 500},
     /* It was there when the request came; now it is not. */

@@ -171,8 +171,8 @@ struct schema {
 #define USAGE_FIELDS \
     "session_id: string\ncpu_us: integer?\nmemory_bytes: integer\nprocesses: integer\n"
 
-#define SKILL_FIELDS                                                                   \
-    "name: string\ndisplay_name: string\ndescription: string\ninstructions: string\n"  \
+#define SKILL_FIELDS                                                                        \
+    "name: string\ndisplay_name: string\ndescription: string\ninstructions: string\n"       \
     "package_root: string\nentry_file: string\npython_project: boolean\ncreated_at: time\n" \
     "updated_at: time\n"
 
@@ -219,6 +219,8 @@ static const struct schema schemas[] = {
     {"SkillFileWritten", "skill: #SkillName\npath: string\nbytes_written: integer\n"},
     {"SkillFileDeleted", "skill: #SkillName\ndeleted: string\n"},
     {"SkillProblem", "severity: error|warning\nline: integer?\nproblem: string\nfix: string?\n"},
+    {"SkillForm", "file: string\nfilename?: string\nsource_path?: [string]\n"
+                  "source_subdir?: string\ntarget_suffix?: string\n"},
     {"SkillProblems", "skill: #SkillName\nproblems: [#SkillProblem]\n"},
     {"Backend", "name: string\navailable: boolean\nreason?: string\n"},
     {"Limits", "max_sessions: integer\nmax_managed_processes: integer\n"

@@ -20,8 +20,9 @@ static const struct {
     {408, "The request came too slowly"},
     {409, "It is there, and different, or not in a state for that"},
     {411, "The body has no length"},
-    {413, "The body is too large"},
-    {415, "The body is not application/json"},
+    {413, "The body is too large, or what is in it"},
+    {414, "The path and query are too long"},
+    {415, "The body is not of the type that is described"},
     {416, "Nothing of the range is there"},
     {426, "It is a WebSocket, and the request asks for none"},
     {429, "boxd holds as much as it may"},
@@ -38,7 +39,9 @@ static const struct {
     {"id", "Name of the session"},
     {"pid", "Name of the managed process"},
     {"number", "exec_id of the command"},
-    {"path", "Absolute path inside the sandbox without its first slash; may contain slashes"},
+    {"name", "Name of the skill"},
+    {"path", "Path inside the sandbox without its first slash, or inside the skill's package; may "
+             "contain slashes"},
 };
 
 /* Without the dots of a {path...}. */
@@ -115,6 +118,17 @@ static void out_binary(struct json_out *out, bool binary)
     out_close(out, '}');
 }
 
+/* A body of that type; `schema` NULL: bytes. */
+static void out_type(struct json_out *out, const char *type, const char *schema)
+{
+    out_open(out, type, '{');
+    if (schema)
+        out_ref(out, "schema", schema);
+    else
+        out_binary(out, true);
+    out_close(out, '}');
+}
+
 static void out_body(struct json_out *out, const struct route *route)
 {
     if (!(route->flags & (ROUTE_JSON | ROUTE_UPLOAD)))
@@ -122,12 +136,14 @@ static void out_body(struct json_out *out, const struct route *route)
     out_open(out, "requestBody", '{');
     out_flag(out, "required", (route->flags & ROUTE_JSON) != 0); /* no bytes are a file too */
     out_open(out, "content", '{');
-    out_open(out, route->flags & ROUTE_JSON ? "application/json" : "application/octet-stream", '{');
-    if (route->flags & ROUTE_JSON)
-        out_ref(out, "schema", route->body->name);
-    else
-        out_binary(out, true);
-    out_close(out, '}');
+    if (route->flags & ROUTE_ARCHIVE) {
+        out_type(out, "application/zip", NULL);
+        out_type(out, "multipart/form-data", "SkillForm");
+    } else if (route->flags & ROUTE_JSON) {
+        out_type(out, "application/json", route->body->name);
+    } else {
+        out_type(out, "application/octet-stream", NULL);
+    }
     out_close(out, '}');
     out_close(out, '}');
 }

@@ -49,12 +49,17 @@ enum route_result route_match(const struct route *routes, size_t count, const ch
 {
     struct span spans[ROUTE_PARAMS_MAX];
     size_t span_count;
+    bool literal = false;
     *ret = (struct route_match){0};
     for (size_t i = 0; i < count; i++) {
         if (!fits(routes[i].pattern, path, spans, &span_count))
             continue;
         if (strcmp(routes[i].method, method) != 0) {
-            add_method(ret->allow, sizeof ret->allow, routes[i].method);
+            /* Of what has a path of its own, and is not just a name like others, only that one's
+               methods are told: literal patterns come first in the table. */
+            literal = literal || span_count == 0;
+            if (!literal || span_count == 0)
+                add_method(ret->allow, sizeof ret->allow, routes[i].method);
             continue;
         }
         ret->route = &routes[i];

@@ -22,6 +22,7 @@ enum route_flags {
     ROUTE_SOCKET = 1 << 3,  /* a WebSocket */
     ROUTE_HEALTHY = 1 << 4, /* also answered while stopping */
     ROUTE_LANGBOT = 1 << 5, /* LangBot's control token is as good as ours */
+    ROUTE_ARCHIVE = 1 << 6, /* ROUTE_UPLOAD: a zip archive, or a form with one */
 };
 
 /* Fields that a JSON body has: tables of core/json.h one after another. */

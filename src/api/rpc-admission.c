@@ -151,8 +151,7 @@ void rpc_admission_arm(struct rpc *rpc)
 static void on_event(void *data, const struct runtime_event *event)
 {
     struct rpc *rpc = data;
-    if (event->type != RUNTIME_SESSION_ADOPTED || !rpc_admission_required(rpc) ||
-        !tenant_name_parse(event->session, NULL))
+    if (event->type != RUNTIME_SESSION_ADOPTED || !rpc_admission_required(rpc))
         return;
     strings_add(&rpc->adopted, event->session);
     uv_timer_start(&rpc->expiry, on_expiry, 0, 0);
@@ -182,10 +181,11 @@ void rpc_admission_stop(struct rpc *rpc)
     strings_release(&rpc->adopted);
 }
 
-static bool is_tenants(const struct session *session, void *data)
+/* The trials of readiness are boxd's own. */
+static bool needs_grant(const struct session *session, void *data)
 {
     (void)data;
-    return tenant_name_parse(session_name(session), NULL);
+    return strncmp(session_name(session), READINESS_SESSION, strlen(READINESS_SESSION)) != 0;
 }
 
 static bool uses_sandbox(const struct rpc_call *call, const void *data)
@@ -200,6 +200,6 @@ void rpc_admission_changed(struct rpc *rpc, bool was)
     if (!was && rpc_admission_required(rpc)) { /* from now on, and nobody has a grant */
         error_set(&err, ERROR_ADMISSION, "a grant is required from now on");
         rpc_call_off(rpc, uses_sandbox, NULL, &err);
-        runtime_delete_sessions(rpc->api->runtime, is_tenants, on_nobody_waits, NULL);
+        runtime_delete_sessions(rpc->api->runtime, needs_grant, on_nobody_waits, NULL);
     }
 }

@@ -44,6 +44,8 @@ int rpc_auth_peer(struct api *api, struct http_request *req, const char **ret_in
         return -1;
     if (!instance && (api->config.rpc.control_token || api->config.rpc.tenancy_required))
         return refuse(err, INSTANCE " is needed here");
+    if (api->config.relay_only && http_origin(req) != HTTP_UNIX && !api->config.rpc.control_token)
+        return refuse(err, "this boxd is spoken to by its standard input");
     if (instance && check_instance(api, instance, err) < 0)
         return -1;
     *ret_instance = instance;
@@ -93,7 +95,9 @@ int rpc_auth_relay(struct api *api, struct http_request *req, const char *sessio
     struct tenant_context who = {0};
     /* Who has no tenancy, and asks for what is no tenant's. */
     if (!tenant_name_parse(session, NULL) && !http_header(req, INSTANCE))
-        return 0;
+        return rpc_admission_required(api->rpc)
+                   ? error_set(err, ERROR_ADMISSION, "sandboxes are for workspaces with a grant")
+                   : 0;
     if (read_placement(api, req, &who, err) < 0 ||
         tenant_join(api->rpc->tenants, &who, lease, err) < 0)
         return -1;

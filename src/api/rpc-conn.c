@@ -115,14 +115,21 @@ void rpc_conn_message(struct rpc_conn *conn, const char *text, size_t size)
 
 /* --- answers --- */
 
+/* A peer that does not read is not read from; but what it has asked for before that is still to
+   come, and may be much. */
 void rpc_conn_send(struct rpc_conn *conn, const char *text, size_t size)
 {
-    if (!conn->transport->send(conn->owner, text, size))
-        hold(conn, HELD_SENDING);
+    if (conn->transport->send(conn->owner, text, size))
+        return;
+    hold(conn, HELD_SENDING);
+    conn->unsent += size;
+    if (conn->unsent > RPC_UNSENT_MAX)
+        conn->transport->give_up(conn->owner, "answers are not read");
 }
 
 void rpc_conn_drained(struct rpc_conn *conn)
 {
+    conn->unsent = 0;
     let_go(conn, HELD_SENDING);
 }
 

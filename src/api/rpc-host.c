@@ -55,11 +55,24 @@ void rpc_backend_info(struct rpc_call *call)
 
 /* --- configuration --- */
 
+/* Where an instance is served, or grants are required, who names none is a guest: its tree would be
+   everybody's. It gets the answer that lets it go on. */
+static bool is_guest(const struct rpc_call *call)
+{
+    return call->side == RPC_PLAIN &&
+           (call->rpc->instance || rpc_admission_required(call->rpc));
+}
+
 void rpc_init(struct rpc_call *call)
 {
     const struct rpc_config *config = &call->api->config.rpc;
     struct error err = ERROR_INIT;
-    int rc = config->init ? config->init(config->init_data, call->data, &err)
+    if (is_guest(call))
+        rpc_noise(call->rpc, "init_ignored",
+                  "a peer that names no instance sent a configuration; this boxd serves one that "
+                  "does");
+    int rc = is_guest(call) ? 0
+             : config->init ? config->init(config->init_data, call->data, &err)
                           : error_set(&err, ERROR_UNSUPPORTED,
                                       "the configuration cannot be changed from here");
     if (rc < 0) {

@@ -24,6 +24,8 @@
 #define RPC_UPLOADS_MAX   128
 #define RPC_CHUNK_BYTES   (16u << 10) /* of an upload, and of a message on standard output */
 #define RPC_ERROR_CHARS   4096
+#define RPC_UNSENT_MAX    (32u << 20)        /* of a peer that does not read; then it is over */
+#define RPC_UPLOAD_BYTES  (UINT64_C(1) << 30) /* of all connections together */
 
 struct rpc_conn;
 struct rpc_call;
@@ -40,6 +42,8 @@ struct rpc_transport {
     /* Stops and goes on giving messages. */
     void (*pause)(void *owner);
     void (*resume)(void *owner);
+    /* Ends it, soon: what waits to go out is dropped. May be called again. */
+    void (*give_up)(void *owner, const char *reason);
 };
 
 /* `instance`: who the peer is, NULL for one of 0.4. `actor`: for the audit log. */
@@ -67,7 +71,8 @@ struct rpc_conn {
     unsigned inflight;      /* how many those are */
     struct rpc_uploads uploads;
     LIST_HEAD(, rpc_parse) parses;
-    unsigned held; /* why it is not read from; 0: it is */
+    unsigned held;   /* why it is not read from; 0: it is */
+    uint64_t unsent; /* bytes of answers since the transport was full */
 };
 void rpc_conn_send(struct rpc_conn *conn, const char *text, size_t size);
 
@@ -97,6 +102,7 @@ struct rpc {
     struct rpc_conns conns;
     unsigned ending[RPC_SIDES]; /* box_shutdown under way */
     unsigned uploads;           /* files, of all connections */
+    uint64_t upload_bytes;      /* in them */
 
     uv_timer_t expiry; /* of the next grant */
     struct runtime_listener listener;

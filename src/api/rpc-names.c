@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/rpc-internal.h"
+#include "core/path.h"
 #include "core/utf8.h"
 
 /* --- texts --- */
@@ -137,6 +138,43 @@ static bool admit_spec(struct rpc_call *call, struct rpc_spec *spec)
     return true;
 }
 
+/* Directories of workspaces below one that holds them all: each has its own. */
+static bool is_others(const struct rpc_call *call, const char *root, const char *path)
+{
+    char space[TENANT_NAMESPACE_SIZE] = "";
+    if (!root)
+        return false;
+    cleanup_free char *all = xasprintf("%s/tenants", root);
+    if (!path_is_below(path, all))
+        return false;
+    if (call->who.workspace)
+        tenant_namespace(call->who.instance, call->who.workspace, space);
+    cleanup_free char *own = xasprintf("%s/%s", all, space);
+    return !space[0] || !path_is_below(path, own);
+}
+
+static int check_path(const struct rpc_call *call, const char *field, const char *path,
+                      struct error *err)
+{
+    const struct rpc_config *config = &call->api->config.rpc;
+    cleanup_free char *normal = path ? path_normalise(path, NULL) : NULL;
+    if (normal && (is_others(call, config->skills_root, normal) ||
+                   is_others(call, config->default_workspace, normal)))
+        return error_set(err, ERROR_DENIED, "%s '%.200s' is another workspace's", field, path);
+    return 0;
+}
+
+static int check_paths(const struct rpc_call *call, const struct session_spec *spec,
+                       struct error *err)
+{
+    if (check_path(call, "host_path", spec->host_path, err) < 0)
+        return -1;
+    for (size_t i = 0; i < spec->mount_count; i++)
+        if (check_path(call, "extra_mounts: host_path", spec->mounts[i].host_path, err) < 0)
+            return -1;
+    return 0;
+}
+
 static bool name_spec(struct rpc_call *call, struct rpc_spec *spec)
 {
     struct error err = ERROR_INIT;
@@ -165,6 +203,8 @@ bool rpc_take_spec(struct rpc_call *call, bool command, struct rpc_spec *ret)
         error_set(&err, ERROR_INVALID, "cmd: must not be empty");
     else if (call->rpc->ending[call->side] > 0)
         error_set(&err, ERROR_UNAVAILABLE, "box_shutdown is ending all sessions");
+    else if (!rpc_admission_required(call->rpc)) /* there it is boxd that chooses the directory */
+        check_paths(call, &ret->session, &err);
     if (err.code != ERROR_NONE) {
         rpc_fail(call, &err);
         return false;

@@ -6,6 +6,7 @@
 
 #include "api/rpc-internal.h"
 #include "api/skills.h"
+#include "core/lax.h"
 
 /* --- values, as Python would take them --- */
 
@@ -46,8 +47,8 @@ static void fail(struct rpc_call *call, const char *key, const char *what)
     rpc_fail_as(call, wire_class_name(WIRE_VALIDATION), &err);
 }
 
-/* A text of the data into `ret`; a missing one that is `needed` has been answered, as has one that is
-   none: false. */
+/* A text of the data into `ret`; one that is `needed` is "" if it is null. False: it is none, or
+   missing, and that has been answered. */
 static bool text_field(struct rpc_call *call, const char *key, bool needed, char **ret)
 {
     const json_t *value = json_object_get(call->data, key);
@@ -55,10 +56,23 @@ static bool text_field(struct rpc_call *call, const char *key, bool needed, char
         fail(call, key, "is missing");
         return false;
     }
-    if (take_text(value, ret))
-        return true;
-    fail(call, key, "must be a string without NUL");
-    return false;
+    if (!take_text(value, ret)) {
+        fail(call, key, "must be a string without NUL");
+        return false;
+    }
+    if (needed && !*ret)
+        *ret = xstrdup("");
+    return true;
+}
+
+/* The skill that is asked for. What is no string is no skill's name, and none is "". */
+static bool name_field(struct rpc_call *call, char **ret)
+{
+    const json_t *value = json_object_get(call->data, "name");
+    if (!value || json_is_string(value))
+        return text_field(call, "name", true, ret);
+    *ret = xstrdup("");
+    return true;
 }
 
 static void on_answer(void *data, struct skill_answer *answer, const struct error *err)
@@ -93,7 +107,7 @@ static void ask_about(struct rpc_call *call, enum skill_verb verb, bool needs_pa
 {
     struct skill_ask request;
     skill_ask_init(&request, verb);
-    if (text_field(call, "name", true, &request.name) &&
+    if (name_field(call, &request.name) &&
         (!needs_path || text_field(call, "path", true, &request.path)))
         ask(call, &request);
     else
@@ -114,10 +128,10 @@ void rpc_get_skill(struct rpc_call *call)
     struct skill_ask request;
     skill_ask_init(&request, SKILL_VERB_GET);
     request.absent_is_null = true;
-    if (text_field(call, "name", true, &request.name))
+    if (!json_object_get(call->data, "name"))
+        rpc_fail_missing(call, "name"); /* the one action that tells it so */
+    else if (name_field(call, &request.name))
         ask(call, &request);
-    else
-        skill_ask_release(&request);
 }
 
 void rpc_delete_skill(struct rpc_call *call)
@@ -154,7 +168,10 @@ static bool edit_fields(struct rpc_call *call, struct skill_ask *request, char *
         return false;
     }
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-        if (!take_text(json_object_get(skill, fields[i].key), fields[i].place)) {
+        const json_t *value = json_object_get(skill, fields[i].key);
+        if (value && !json_is_null(value) && !is_true(value)) { /* as good as "" */
+            *fields[i].place = xstrdup("");
+        } else if (!take_text(value, fields[i].place)) {
             fail(call, fields[i].key, "must be a string without NUL");
             return false;
         }
@@ -176,8 +193,7 @@ void rpc_update_skill(struct rpc_call *call)
 {
     struct skill_ask request;
     skill_ask_init(&request, SKILL_VERB_UPDATE);
-    if (text_field(call, "name", true, &request.name) &&
-        edit_fields(call, &request, &request.path))
+    if (name_field(call, &request.name) && edit_fields(call, &request, &request.path))
         ask(call, &request);
     else
         skill_ask_release(&request);
@@ -185,20 +201,17 @@ void rpc_update_skill(struct rpc_call *call)
 
 /* --- files --- */
 
-/* int() of it; false: it has been answered. */
+/* How many at most; false: it has been answered. */
 static bool entries_field(struct rpc_call *call, size_t *ret)
 {
     const json_t *value = json_object_get(call->data, "max_entries");
-    cleanup_free char *text = NULL;
-    char *end;
+    int64_t number = 0;
     if (!value)
         return true;
-    double number = json_is_true(value) ? 1 : json_number_value(value);
-    if (json_is_string(value) && take_text(value, &text)) {
-        number = strtod(text, &end);
-        number = *text && !*end ? number : 0;
-    }
-    if (!(trunc(number) >= 1)) {
+    int rc = json_is_real(value) ? 0 : lax_integer(value, &number);
+    if (json_is_real(value)) /* int() cuts */
+        number = (int64_t)fmin(fmax(json_real_value(value), 0), SKILL_FILES_MAX);
+    if (rc < 0 || number < 1) {
         fail(call, "max_entries", "must be a whole number above 0");
         return false;
     }
@@ -211,8 +224,8 @@ void rpc_list_skill_files(struct rpc_call *call)
     struct skill_ask request;
     skill_ask_init(&request, SKILL_VERB_FILES);
     request.include_hidden = is_true(json_object_get(call->data, "include_hidden"));
-    if (text_field(call, "name", true, &request.name) &&
-        text_field(call, "path", false, &request.path) && entries_field(call, &request.max_entries))
+    if (name_field(call, &request.name) && text_field(call, "path", false, &request.path) &&
+        entries_field(call, &request.max_entries))
         ask(call, &request);
     else
         skill_ask_release(&request);
@@ -232,8 +245,7 @@ void rpc_write_skill_file(struct rpc_call *call)
         fail(call, "content", "must be a string");
         return;
     }
-    if (!text_field(call, "name", true, &request.name) ||
-        !text_field(call, "path", true, &request.path)) {
+    if (!name_field(call, &request.name) || !text_field(call, "path", true, &request.path)) {
         skill_ask_release(&request);
         return;
     }
@@ -274,6 +286,13 @@ static bool source_paths(struct rpc_call *call, struct skill_ask *request)
     return true;
 }
 
+/* null is another thing than nothing here: a directory without a suffix. */
+static bool suffix_field(struct rpc_call *call, char **ret)
+{
+    const json_t *value = json_object_get(call->data, "target_suffix");
+    return text_field(call, "target_suffix", value != NULL, ret);
+}
+
 static void ask_archive(struct rpc_call *call, enum skill_verb verb)
 {
     struct error err = ERROR_INIT;
@@ -284,9 +303,9 @@ static void ask_archive(struct rpc_call *call, enum skill_verb verb)
     if (text_field(call, "file_key", true, &key) &&
         text_field(call, "filename", false, &request.filename) &&
         text_field(call, "source_subdir", false, &request.source_subdir) &&
-        text_field(call, "target_suffix", false, &request.target_suffix) &&
+        suffix_field(call, &request.target_suffix) &&
         (verb == SKILL_VERB_PREVIEW || source_paths(call, &request))) {
-        if (rpc_upload_take(call, key ? key : "", &request.archive, &size, &err) == 0)
+        if (rpc_upload_take(call, key, &request.archive, &size, &err) == 0)
             ask(call, &request);
         else
             rpc_fail_as(call, wire_class_name(WIRE_VALIDATION), &err);

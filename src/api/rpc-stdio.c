@@ -189,11 +189,20 @@ static bool send_message(void *owner, const char *text, size_t size)
 
 /* --- life --- */
 
-static const struct rpc_transport transport = {
-    .send = send_message,
-    .pause = pause_messages,
-    .resume = resume_messages,
-};
+/* Later: the connection is in the middle of an answer. */
+static void give_up(void *owner, const char *reason)
+{
+    struct rpc_stdio *stdio = owner;
+    if (!stdio->broken)
+        log_event(LOG_WARN, "stdio_broken", LOG_TEXT("message", reason));
+    stdio->broken = true;
+    uv_timer_start(&stdio->patience, on_patience, 0, 0);
+}
+
+static const struct rpc_transport transport = {.send = send_message,
+                                               .pause = pause_messages,
+                                               .resume = resume_messages,
+                                               .give_up = give_up};
 
 /* The api stops: what is under way is answered with that. */
 static void on_stop(struct live *live)

@@ -46,6 +46,7 @@ static void forget(struct rpc_conn *conn, struct rpc_upload *upload)
 {
     LIST_REMOVE(upload, link);
     conn->rpc->uploads--;
+    conn->rpc->upload_bytes -= upload->size;
     fd_clear(&upload->fd);
     free(upload->key);
     free(upload);
@@ -131,8 +132,10 @@ static int check_position(const json_t *index, const json_t *amount, struct chun
 }
 
 /* The first begins anew, whatever was there. */
-static int restart(struct rpc_upload *upload, int64_t amount, struct error *err)
+static int restart(struct rpc_conn *conn, struct rpc_upload *upload, int64_t amount,
+                   struct error *err)
 {
+    conn->rpc->upload_bytes -= upload->size;
     upload->size = 0;
     upload->next = 0;
     upload->amount = amount;
@@ -150,7 +153,7 @@ static int append(struct rpc_conn *conn, const struct chunk *chunk, struct error
     if (!upload)
         return chunk->index == 0 ? -1
                                  : error_set(err, ERROR_INVALID, "the file begins with chunk 0");
-    if (chunk->index == 0 && restart(upload, chunk->amount, err) < 0)
+    if (chunk->index == 0 && restart(conn, upload, chunk->amount, err) < 0)
         return -1;
     if (chunk->index != upload->next || chunk->amount != upload->amount)
         return error_set(err, ERROR_INVALID, "chunk %lld of %lld does not follow %lld of %lld",
@@ -159,10 +162,14 @@ static int append(struct rpc_conn *conn, const struct chunk *chunk, struct error
     if (chunk->size > max || upload->size > max - chunk->size)
         return error_set(err, ERROR_INVALID, "a file has at most %llu bytes",
                          (unsigned long long)max);
+    if (conn->rpc->upload_bytes + chunk->size > RPC_UPLOAD_BYTES)
+        return error_set(err, ERROR_CAPACITY, "files that were sent, and not used, take %llu bytes",
+                         (unsigned long long)conn->rpc->upload_bytes);
     if (pwrite(upload->fd, chunk->bytes, chunk->size, (off_t)upload->size) !=
         (ssize_t)chunk->size) /* less than all is a disk that is full, too */
         return error_errno(err, errno ? errno : ENOSPC, "write the file");
     upload->size += chunk->size;
+    conn->rpc->upload_bytes += chunk->size;
     upload->next++;
     return 0;
 }

@@ -7,6 +7,7 @@
 
 #define PING_MS        60000 /* a host that is gone without a word is noticed by its silence */
 #define WS_UNSUPPORTED 1003
+#define WS_TRY_AGAIN   1013
 #define ACTOR_SIZE     160
 
 struct rpc_ws {
@@ -47,8 +48,15 @@ static void resume_messages(void *owner)
         websocket_resume(rpc_ws->ws);
 }
 
-static const struct rpc_transport transport = {
-    .send = send_message, .pause = pause_messages, .resume = resume_messages};
+static void give_up(void *owner, const char *reason)
+{
+    ws_close(owner, WS_TRY_AGAIN, reason);
+}
+
+static const struct rpc_transport transport = {.send = send_message,
+                                               .pause = pause_messages,
+                                               .resume = resume_messages,
+                                               .give_up = give_up};
 
 /* --- what comes from the peer --- */
 

@@ -6,6 +6,7 @@
 #define ASK(member) .offset = offsetof(struct skill_ask, member)
 #define NAME_BYTES  (SKILL_NAME_MAX * 4)
 #define PATH_BYTES  4095
+#define QUERY_BYTES 1024 /* so that it fits into a request, percent-encoded; forms take more */
 
 static const struct field name_field[] = {
     {.name = "name",
@@ -49,7 +50,7 @@ const struct field query_skill_files[3] = {
     {.name = "path",
      .kind = FIELD_TEXT,
      .min = 1,
-     .max = PATH_BYTES,
+     .max = QUERY_BYTES,
      .offset = offsetof(struct skill_files_query, path),
      .about = "A directory in the package."},
     {.name = "include_hidden",
@@ -70,12 +71,12 @@ const struct field query_skill_zip[4] = {
      .about = "The directories are named after it."},
     {.name = "source_path",
      .kind = FIELD_TEXT,
-     .max = PATH_BYTES,
+     .max = QUERY_BYTES,
      .offset = offsetof(struct skill_zip_query, source_path),
      .about = "Which one, if there are several in it."},
     {.name = "source_subdir",
      .kind = FIELD_TEXT,
-     .max = PATH_BYTES,
+     .max = QUERY_BYTES,
      .offset = offsetof(struct skill_zip_query, source_subdir),
      .about = "Where in it to look."},
     {.name = "target_suffix",

@@ -2,12 +2,15 @@
 /* What can be asked of the skill store, and the answers as JSON. Runs in the thread pool. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/skills.h"
 #include "core/fd.h"
+#include "core/path.h"
+#include "core/utf8.h"
 
 #define ENTRIES_DEFAULT 200
 
@@ -104,10 +107,40 @@ static struct skill_edit edit_of(const struct skill_ask *ask)
                                .package_root = ask->package_root};
 }
 
+/* A directory of the host that a client names: of those that may be mounted, or in the store. The
+   front is confined to these and its own; that the kernel can do that is not certain, and its own
+   are not for everybody either. A tenant's are the store's business, which tells it nothing. */
+static int find_source(const struct turn *turn, const char *given, char **ret, struct error *err)
+{
+    const struct strings *roots = &turn->ask->roots;
+    size_t size = strlen(given);
+    utf8_strip(&given, &size);
+    cleanup_free char *path = xstrndup(given, size);
+    cleanup_free char *real = *path == '/' && !turn->ask->tenant ? realpath(path, NULL) : NULL;
+    bool found = !real;
+    if (*path == '/' && !turn->ask->tenant && !real)
+        return error_set(err, ERROR_NOT_FOUND, "there is no directory '%.200s'", path);
+    for (size_t i = 0; i < roots->count && !found; i++) {
+        cleanup_free char *root = realpath(roots->items[i], NULL);
+        found = root && path_is_below(real, root);
+    }
+    if (!found) {
+        error_set(err, ERROR_DENIED, "'%.200s' lies outside the allowed roots", path);
+        return error_hint(err, "send the package as a zip archive, or have a directory above it "
+                               "added to mounts.allowed_roots");
+    }
+    *ret = real ? steal_ptr(real) : steal_ptr(path);
+    return 0;
+}
+
 static int create(struct turn *turn, struct error *err)
 {
     const struct skill *skill;
+    cleanup_free char *source = NULL;
     struct skill_edit edit = edit_of(turn->ask);
+    if (edit.package_root && find_source(turn, edit.package_root, &source, err) < 0)
+        return -1;
+    edit.package_root = source;
     if (skill_create(turn->scope, &edit, &skill, err) < 0)
         return -1;
     answer_skill(turn, skill);
@@ -126,7 +159,7 @@ static int update(struct turn *turn, struct error *err)
     return 0;
 }
 
-static int delete(struct turn *turn, struct error *err)
+static int delete (struct turn *turn, struct error *err)
 {
     if (skill_delete(turn->scope, turn->ask->name, err) < 0)
         return -1;
@@ -139,7 +172,9 @@ static int delete(struct turn *turn, struct error *err)
 static int scan(struct turn *turn, struct error *err)
 {
     const struct skill *skill;
-    if (skill_scan(turn->scope, turn->ask->path, &skill, err) < 0)
+    cleanup_free char *source = NULL;
+    if (find_source(turn, turn->ask->path, &source, err) < 0 ||
+        skill_scan(turn->scope, source, &skill, err) < 0)
         return -1;
     out_skill(&turn->ret->out, NULL, skill);
     skill_unref(skill);
@@ -308,9 +343,9 @@ static int resolve(struct turn *turn, struct error *err)
             strings_add(&turn->ret->names, names->items[i]);
             strings_take(&turn->ret->paths, path);
         } else if (gone.code == ERROR_NOT_FOUND && turn->ask->skip_missing) {
-            strings_take(&turn->ret->warnings,
-                         xasprintf("skill '%s' is not mounted: it is not there any more",
-                                   names->items[i]));
+            strings_take(
+                &turn->ret->warnings,
+                xasprintf("skill '%s' is not mounted: it is not there any more", names->items[i]));
         } else {
             if (err)
                 *err = gone;
@@ -321,14 +356,14 @@ static int resolve(struct turn *turn, struct error *err)
 }
 
 static int (*const verbs[SKILL_VERB_MAX])(struct turn *turn, struct error *err) = {
-    [SKILL_VERB_LIST] = list,         [SKILL_VERB_GET] = get,
-    [SKILL_VERB_CREATE] = create,     [SKILL_VERB_UPDATE] = update,
-    [SKILL_VERB_DELETE] = delete,     [SKILL_VERB_SCAN] = scan,
-    [SKILL_VERB_FILES] = files,       [SKILL_VERB_READ] = read_text,
-    [SKILL_VERB_OPEN] = open_file,    [SKILL_VERB_WRITE] = write_text,
+    [SKILL_VERB_LIST] = list,          [SKILL_VERB_GET] = get,
+    [SKILL_VERB_CREATE] = create,      [SKILL_VERB_UPDATE] = update,
+    [SKILL_VERB_DELETE] = delete,      [SKILL_VERB_SCAN] = scan,
+    [SKILL_VERB_FILES] = files,        [SKILL_VERB_READ] = read_text,
+    [SKILL_VERB_OPEN] = open_file,     [SKILL_VERB_WRITE] = write_text,
     [SKILL_VERB_REMOVE] = remove_file, [SKILL_VERB_PREVIEW] = preview,
-    [SKILL_VERB_INSTALL] = install,   [SKILL_VERB_EXPORT] = export,
-    [SKILL_VERB_VALIDATE] = validate, [SKILL_VERB_RESOLVE] = resolve,
+    [SKILL_VERB_INSTALL] = install,    [SKILL_VERB_EXPORT] = export,
+    [SKILL_VERB_VALIDATE] = validate,  [SKILL_VERB_RESOLVE] = resolve,
 };
 
 int skill_run(struct skill_store *store, const struct skill_ask *ask, const char *scratch_dir,

@@ -2,20 +2,25 @@
 /* The skill store behind RPC and REST: jobs, and whose turn it is. */
 #include "api/skills.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "api/internal.h"
 #include "core/fd.h"
 #include "core/log.h"
 
-/* The pool has four threads, and records and large messages need some of them. */
-#define RUNNING_MAX 2
+/* The pool has four threads, and records and large messages need one of them. A reader finds a
+   place even while several tenants install. */
+#define RUNNING_MAX 3
+#define WRITING_MAX 2
+/* What archives and texts that wait may take of memory, together. */
+#define HELD_MAX (128u << 20)
 
 /* A store that jobs may still be using after the configuration has another. */
 struct store {
     struct skill_store *store; /* NULL: it could not be opened, and `err` says why */
     struct error err;
-    uint64_t quota_bytes;
+    atomic_uint_fast64_t quota_bytes; /* read by the pool's threads */
     unsigned holds;
 };
 
@@ -26,7 +31,6 @@ struct job {
     struct store *store;
     struct skill_ask ask;
     struct skill_answer answer;
-    const char *scratch_dir;
     int rc;
     struct error err;
     void (*done)(void *data, struct skill_answer *answer, const struct error *err);
@@ -38,10 +42,13 @@ struct skills {
     struct api *api;
     struct store *store; /* NULL: none is configured */
     char *root;
+    char *scratch_dir; /* a copy: jobs may outlive the runtime */
     struct jobs waiting;
     struct jobs running;
     unsigned waiting_count;
     unsigned running_count;
+    size_t held_bytes;
+    bool stopped;
     bool freed;
 };
 
@@ -59,14 +66,15 @@ void skill_ask_init(struct skill_ask *ask, enum skill_verb verb)
 
 void skill_ask_release(struct skill_ask *ask)
 {
-    char *texts[] = {ask->tenant,      ask->name,         ask->path,     ask->display_name,
-                     ask->description, ask->instructions, ask->package_root, ask->content,
+    char *texts[] = {ask->tenant,      ask->name,          ask->path,         ask->display_name,
+                     ask->description, ask->instructions,  ask->package_root, ask->content,
                      ask->filename,    ask->source_subdir, ask->target_suffix};
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         free(texts[i]);
     fd_clear(&ask->archive);
     strings_release(&ask->source_paths);
     strings_release(&ask->names);
+    strings_release(&ask->roots);
     skill_ask_init(ask, ask->verb);
 }
 
@@ -93,9 +101,10 @@ static void store_drop(struct store *store)
 /* Each tenant's as much as the whole of who has no tenancy. */
 static void allowance(void *data, const char *tenant, struct skill_room *ret)
 {
-    const struct store *store = data;
+    struct store *store = data;
+    uint64_t quota = atomic_load(&store->quota_bytes);
     (void)tenant;
-    ret->bytes = store->quota_bytes > 0 ? store->quota_bytes : UINT64_MAX;
+    ret->bytes = quota > 0 ? quota : UINT64_MAX;
     ret->entries = UINT64_MAX;
 }
 
@@ -103,6 +112,7 @@ struct skills *skills_new(struct api *api)
 {
     struct skills *skills = xcalloc(1, sizeof *skills);
     skills->api = api;
+    skills->scratch_dir = xstrdup(runtime_config(api->runtime)->state_dir);
     TAILQ_INIT(&skills->waiting);
     TAILQ_INIT(&skills->running);
     return skills;
@@ -112,7 +122,7 @@ void skills_configure(struct skills *skills, const char *root, uint64_t quota_by
 {
     bool same = skills->root && root ? strcmp(skills->root, root) == 0 : skills->root == root;
     if (same && skills->store && skills->store->store) {
-        skills->store->quota_bytes = quota_bytes;
+        atomic_store(&skills->store->quota_bytes, quota_bytes);
         return;
     }
     store_drop(skills->store);
@@ -123,7 +133,7 @@ void skills_configure(struct skills *skills, const char *root, uint64_t quota_by
         return;
     struct store *store = xcalloc(1, sizeof *store);
     store->holds = 1;
-    store->quota_bytes = quota_bytes;
+    atomic_init(&store->quota_bytes, quota_bytes);
     const struct skill_store_options options = {
         .root = root, .allowance = allowance, .data = store};
     store->store = skill_store_open(&options, &store->err);
@@ -148,6 +158,7 @@ static void skills_destroy(struct skills *skills)
 {
     store_drop(skills->store);
     free(skills->root);
+    free(skills->scratch_dir);
     free(skills);
 }
 
@@ -162,7 +173,16 @@ static void run(uv_work_t *work)
             error_set(&job->err, ERROR_UNAVAILABLE, "no directory for skills is configured");
         return;
     }
-    job->rc = skill_run(job->store->store, &job->ask, job->scratch_dir, &job->answer, &job->err);
+    job->rc =
+        skill_run(job->store->store, &job->ask, job->skills->scratch_dir, &job->answer, &job->err);
+}
+
+/* Also when all is over: whoever asked has something to free. */
+static void job_done(struct job *job, const struct error *err)
+{
+    job->skills->held_bytes -= job->ask.content_size;
+    job->done(job->data, err ? NULL : &job->answer, err);
+    job_free(job);
 }
 
 static void on_run(uv_work_t *work, int status)
@@ -172,13 +192,11 @@ static void on_run(uv_work_t *work, int status)
     (void)status;
     TAILQ_REMOVE(&skills->running, job, link);
     skills->running_count--;
+    job_done(job, job->rc < 0 ? &job->err : NULL);
     if (!skills->freed)
-        job->done(job->data, job->rc < 0 ? NULL : &job->answer, job->rc < 0 ? &job->err : NULL);
-    job_free(job);
-    if (skills->freed && skills->running_count == 0)
-        skills_destroy(skills);
-    else if (!skills->freed)
         pump(skills);
+    else if (skills->running_count == 0)
+        skills_destroy(skills);
 }
 
 static bool same_scope(const struct skill_ask *a, const struct skill_ask *b)
@@ -186,16 +204,23 @@ static bool same_scope(const struct skill_ask *a, const struct skill_ask *b)
     return a->tenant && b->tenant ? strcmp(a->tenant, b->tenant) == 0 : a->tenant == b->tenant;
 }
 
-/* A writer has its turn when no other of its scope runs, or came before it. */
+/* A writer has its turn when no other of its scope runs, nor too many of other scopes. Those that
+   wait are looked at in the order in which they came. */
 static bool may_run(const struct skills *skills, const struct job *job)
 {
     const struct job *other;
+    unsigned writing = 0;
     if (!writes[job->ask.verb])
         return true;
     TAILQ_FOREACH(other, &skills->running, link)
-        if (writes[other->ask.verb] && same_scope(&other->ask, &job->ask))
+    {
+        if (!writes[other->ask.verb])
+            continue;
+        if (same_scope(&other->ask, &job->ask))
             return false;
-    return true;
+        writing++;
+    }
+    return writing < WRITING_MAX;
 }
 
 static void pump(struct skills *skills)
@@ -214,16 +239,27 @@ static void pump(struct skills *skills)
     }
 }
 
+/* Whether there is a place for it. A reader that can have its turn now does not wait. */
+static int may_wait(const struct skills *skills, const struct skill_ask *ask, struct error *err)
+{
+    bool at_once = !writes[ask->verb] && skills->running_count < RUNNING_MAX;
+    if (skills->stopped)
+        return error_set(err, ERROR_UNAVAILABLE, "boxd is stopping");
+    if ((at_once || skills->waiting_count < SKILLS_WAITING_MAX) &&
+        ask->content_size <= HELD_MAX - skills->held_bytes)
+        return 0;
+    error_set(err, ERROR_CAPACITY, "the skill store has as much to do as it may: %u requests wait",
+              skills->waiting_count);
+    return error_hint(err, "try again in a moment");
+}
+
 void skills_ask(struct api *api, struct skill_ask *ask,
                 void (*done)(void *data, struct skill_answer *answer, const struct error *err),
                 void *data)
 {
     struct skills *skills = api->skills;
     struct error err = ERROR_INIT;
-    if (skills->waiting_count >= SKILLS_WAITING_MAX) {
-        error_set(&err, ERROR_CAPACITY, "%d requests wait for the skill store",
-                  SKILLS_WAITING_MAX);
-        error_hint(&err, "try again in a moment");
+    if (may_wait(skills, ask, &err) < 0) {
         skill_ask_release(ask);
         done(data, NULL, &err);
         return;
@@ -236,12 +272,15 @@ void skills_ask(struct api *api, struct skill_ask *ask,
         job->store->holds++;
     job->ask = *ask;
     skill_ask_init(ask, ask->verb);
+    strings_copy(&job->ask.roots, &runtime_config(api->runtime)->allowed_roots);
+    if (skills->root)
+        strings_add(&job->ask.roots, skills->root);
     job->answer = (struct skill_answer){.out = JSON_OUT_INIT, .fd = -1};
-    job->scratch_dir = runtime_config(api->runtime)->state_dir;
     job->done = done;
     job->data = data;
     TAILQ_INSERT_TAIL(&skills->waiting, job, link);
     skills->waiting_count++;
+    skills->held_bytes += job->ask.content_size;
     pump(skills);
 }
 
@@ -249,12 +288,12 @@ void skills_stop(struct skills *skills)
 {
     struct error err = ERROR_INIT;
     error_set(&err, ERROR_UNAVAILABLE, "boxd is stopping");
+    skills->stopped = true;
     while (!TAILQ_EMPTY(&skills->waiting)) {
         struct job *job = TAILQ_FIRST(&skills->waiting);
         TAILQ_REMOVE(&skills->waiting, job, link);
         skills->waiting_count--;
-        job->done(job->data, NULL, &err);
-        job_free(job);
+        job_done(job, &err);
     }
 }
 

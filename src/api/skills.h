@@ -22,8 +22,8 @@ enum skill_verb {
     SKILL_VERB_DELETE,
     SKILL_VERB_SCAN,
     SKILL_VERB_FILES,
-    SKILL_VERB_READ,   /* as text, in JSON */
-    SKILL_VERB_OPEN,   /* as bytes: answer->fd */
+    SKILL_VERB_READ, /* as text, in JSON */
+    SKILL_VERB_OPEN, /* as bytes: answer->fd */
     SKILL_VERB_WRITE,
     SKILL_VERB_REMOVE, /* a file */
     SKILL_VERB_PREVIEW,
@@ -49,8 +49,9 @@ struct skill_ask {
     char *filename, *source_subdir, *target_suffix;
     struct strings source_paths;
     struct strings names;
-    bool absent_is_null; /* GET: one that is not there is {"skill":null} */
-    bool skip_missing;   /* RESOLVE: those that are not there are left out, with a warning */
+    struct strings roots; /* whence packages may be imported; skills_ask() knows */
+    bool absent_is_null;  /* GET: one that is not there is {"skill":null} */
+    bool skip_missing;    /* RESOLVE: those that are not there are left out, with a warning */
 };
 
 void skill_ask_init(struct skill_ask *ask, enum skill_verb verb);
@@ -86,5 +87,5 @@ struct skills *skills_new(struct api *api);
 void skills_configure(struct skills *skills, const char *root, uint64_t quota_bytes);
 /* boxd stops: those that wait are told so; those that run finish. */
 void skills_stop(struct skills *skills);
-/* Nobody is told any more; its memory goes when the last job has ended. */
+/* When connections and requests are gone. Its memory goes when the last job has ended. */
 void skills_free(struct skills *skills);

@@ -9,6 +9,7 @@
 
 /* boxd's own exit codes, beside the command's: as env(1), timeout(1) and docker have them. */
 enum exit_status {
+    EXIT_USAGE = 2, /* of verbs that run no command, whose own status it could be taken for */
     EXIT_TIMED_OUT = 124,
     EXIT_BOXD = 125, /* boxd itself failed, usage errors included */
     EXIT_NOT_EXECUTABLE = 126,
@@ -32,6 +33,7 @@ extern const struct verb verb_top;
 extern const struct verb verb_inspect;
 extern const struct verb verb_events;
 extern const struct verb verb_status;
+extern const struct verb verb_skill;
 extern const struct verb verb_doctor;
 
 /* "box: message", and the fix on a second line. `verb` may be NULL. Returns EXIT_BOXD. */

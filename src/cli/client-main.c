@@ -31,7 +31,7 @@ int client_main(const struct verb *verb, int argc, char **argv, void *options,
     const struct client_options *common = options;
     struct operands words = {0};
     struct error err = ERROR_INIT;
-    struct client client = {.failure = EXIT_BOXD};
+    struct client client = {.failure = verb->misuse ? verb->misuse : EXIT_BOXD};
     bool json = cli_asks_for_json(argc, argv);
     int status = -1;
     int rc = options_parse_mixed(verb, argc, argv, options, want.max, &words, &err);
@@ -41,7 +41,8 @@ int client_main(const struct verb *verb, int argc, char **argv, void *options,
     }
     if (rc == OPTIONS_DONE && check_words(verb, want, &words, &err) == 0) {
         json = common->json;
-        if (client_connect(common, &client, &err) == 0)
+        client.failure = EXIT_BOXD;
+        if (want.unconnected || client_connect(common, &client, &err) == 0)
             status = body(&client, options, &words, &err);
     }
     int failure = client.failure;

@@ -33,9 +33,9 @@ char *client_target(const char *format, ...)
     return target;
 }
 
-char *client_file_target(const char *session, const char *path, const char *query)
+char *client_path_target(const char *base, const char *path)
 {
-    char *target = client_target("/v1/sessions/%s/files", session);
+    char *target = xstrdup(base);
     while (*path) {
         size_t length = strcspn(path, "/");
         if (length > 0) {
@@ -46,7 +46,13 @@ char *client_file_target(const char *session, const char *path, const char *quer
         }
         path += length + (path[length] == '/');
     }
-    cleanup_free char *old = target;
+    return target;
+}
+
+char *client_file_target(const char *session, const char *path, const char *query)
+{
+    cleanup_free char *base = client_target("/v1/sessions/%s/files", session);
+    cleanup_free char *old = client_path_target(base, path);
     /* The root itself is the empty path behind "/files/". */
     return xasprintf("%s%s%s", old, strstr(old, "/files/") ? "" : "/", query);
 }
@@ -85,9 +91,12 @@ static int take_known(int status, const json_t *inner, struct error *err)
         if (classes[i].hint && (!hint[0] || status == 401))
             hint = classes[i].hint;
     }
-    /* One class for whatever is wrong with a request; the status tells what is merely not there. */
+    /* One class for whatever is wrong with a request; the status tells what is merely not there,
+       or there already. */
     if (code == ERROR_INVALID && status == 404)
         code = ERROR_NOT_FOUND;
+    if (code == ERROR_INVALID && status == 409)
+        code = ERROR_EXISTS;
     error_set(err, code, "%s", client_text(inner, "message"));
     return hint[0] ? error_hint(err, "%s", hint) : -1;
 }
@@ -124,7 +133,7 @@ int client_call(struct client *client, const struct http_call *call, struct erro
     return http_client_status(client->http) >= 400 ? take_refusal(client, err) : 0;
 }
 
-static int read_json(struct client *client, json_t **ret, struct error *err)
+int client_answer(struct client *client, json_t **ret, struct error *err)
 {
     cleanup_free char *body = NULL;
     size_t size = 0;
@@ -152,7 +161,7 @@ int client_request(struct client *client, const char *method, const char *target
         .body_size = text ? strlen(text) : 0,
     };
     json_decref(body);
-    return client_call(client, &call, err) < 0 ? -1 : read_json(client, ret, err);
+    return client_call(client, &call, err) < 0 ? -1 : client_answer(client, ret, err);
 }
 
 int client_get(struct client *client, const char *target, json_t **ret, struct error *err)

@@ -51,10 +51,14 @@ int client_token(const struct client_options *options, char **ret, struct error 
 char *client_target(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "/v1/sessions/SESSION/files" and the absolute path, its slashes kept. */
 char *client_file_target(const char *session, const char *path, const char *query);
+/* `base`, which ends in no slash, and a path below it likewise. */
+char *client_path_target(const char *base, const char *path);
 
 /* Sends it. An answer of 400 and above is an error with boxd's own message and hint; else the body
    is there to be read. */
 int client_call(struct client *client, const struct http_call *call, struct error *err);
+/* The body as JSON; `ret` may be NULL. */
+int client_answer(struct client *client, json_t **ret, struct error *err);
 /* `body` is taken over; it, and `ret`, may be NULL. */
 int client_request(struct client *client, const char *method, const char *target, json_t *body,
                    json_t **ret, struct error *err);
@@ -91,6 +95,7 @@ struct verb_words {
     int min;
     int max;
     enum verb_command command;
+    bool unconnected; /* the body connects, if and when it needs boxd */
 };
 
 /* Returns an exit status, or -1 with the error: then it is reported, and the status is

@@ -9,6 +9,11 @@ static int exec_body(struct client *client, void *target, const struct operands 
     struct run_options *options = target;
     options->session = words->words[0];
     options->command = words->rest;
+    if (options->skills.count > 0 && !options->create) {
+        error_set(err, ERROR_INVALID,
+                  "--skill describes a session that is made if it is not there");
+        return error_hint(err, "box exec %.64s --create --skill ...", options->session);
+    }
     int status = session_exec(client, options, err);
     if (status < 0 && err->code == ERROR_NO_SESSION && !options->create)
         error_hint(err, "box exec --create makes it; box ps lists those there are");

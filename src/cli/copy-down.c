@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a session to here.
 
-   A file is written under a name of its own beside its place and takes it over at the end, so that
-   whatever happens in between, there is the old file or the new one. Names come from inside the
-   sandbox: each is one component, opened from the directory above it, and no link is followed below
-   the directory that was named on the command line. */
+   Names come from inside the sandbox: each is one component, opened from the directory above it,
+   and no link is followed below the directory that was named on the command line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +14,7 @@
 
 #include "cli/copy.h"
 #include "cli/progress.h"
+#include "cli/unfinished.h"
 #include "core/fd.h"
 #include "core/parse.h"
 
@@ -24,54 +22,6 @@ struct download {
     int fd;
     struct progress progress;
 };
-
-/* --- the unfinished file ------------------------------------------------------------------------
- */
-
-static struct {
-    int dir;
-    char name[64];
-    volatile sig_atomic_t there;
-} unfinished;
-
-static void remove_unfinished(void)
-{
-    if (unfinished.there)
-        unlinkat(unfinished.dir, unfinished.name, 0);
-    unfinished.there = 0;
-}
-
-static void on_end(int number)
-{
-    remove_unfinished();
-    raise(number);
-}
-
-static void guard(void)
-{
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    static bool done;
-    const struct sigaction action = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
-    for (size_t i = 0; !done && i < ARRAY_SIZE(ends); i++) {
-        struct sigaction old;
-        /* nohup(1) and background jobs have some ignored. */
-        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(ends[i], &action, NULL);
-    }
-    done = true;
-}
-
-static int open_unfinished(int dir)
-{
-    static unsigned counter;
-    snprintf(unfinished.name, sizeof unfinished.name, ".box-cp.%d.%u", (int)getpid(), counter++);
-    unfinished.dir = dir;
-    guard();
-    int fd =
-        openat(dir, unfinished.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    unfinished.there = fd >= 0;
-    return fd;
-}
 
 /* --- files --------------------------------------------------------------------------------------
  */
@@ -83,24 +33,29 @@ static int sink(const char *piece, size_t size, void *data)
     return fd_write_all(download->fd, piece, size);
 }
 
+int copy_body(struct client *client, const char *name, int fd, struct error *err)
+{
+    const char *length = http_client_header(client->http, "Content-Length");
+    struct download download = {.fd = fd};
+    uint64_t total = 0;
+    if (length)
+        parse_u64(length, UINT64_MAX, &total);
+    progress_start(&download.progress, name, total);
+    int rc = http_client_copy(client->http, sink, &download, err);
+    progress_end(&download.progress);
+    return rc;
+}
+
 static int get_file(struct copy *copy, const char *source, const char *name, int fd,
                     unsigned *ret_mode, struct error *err)
 {
     cleanup_free char *where = client_file_target(copy->session, source, "");
     const struct http_call call = {.target = where};
-    struct download download = {.fd = fd};
-    uint64_t total = 0;
     if (client_call(copy->client, &call, err) < 0)
         return copy_wrap(source, err);
     const char *mode = http_client_header(copy->client->http, "X-File-Mode");
-    const char *length = http_client_header(copy->client->http, "Content-Length");
     *ret_mode = mode ? (unsigned)strtoul(mode, NULL, 8) & 0777 : 0644;
-    if (length)
-        parse_u64(length, UINT64_MAX, &total);
-    progress_start(&download.progress, name, total);
-    int rc = http_client_copy(copy->client->http, sink, &download, err);
-    progress_end(&download.progress);
-    return rc < 0 ? copy_wrap(source, err) : 0;
+    return copy_body(copy->client, name, fd, err) < 0 ? copy_wrap(source, err) : 0;
 }
 
 /* A device or a FIFO is written to, not replaced. */
@@ -125,15 +80,13 @@ static int get_replacing(struct copy *copy, const char *source, const char *name
         if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
             return get_into(copy, source, name, dir, entry, err);
     }
-    cleanup_close int fd = open_unfinished(dir);
+    cleanup_close int fd = unfinished_open(dir);
     if (fd < 0)
         return error_errno(err, errno, "cannot make a file beside '%.200s'", name);
     int rc = get_file(copy, source, name, fd, &mode, err);
-    if (rc == 0 && (fchmod(fd, mode) < 0 || renameat(dir, unfinished.name, dir, entry) < 0))
+    if (rc == 0 && unfinished_place(fd, entry, mode) < 0)
         rc = error_errno(err, errno, "'%.200s'", name);
-    if (rc < 0)
-        remove_unfinished();
-    unfinished.there = 0;
+    unfinished_remove();
     return rc;
 }
 

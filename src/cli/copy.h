@@ -46,5 +46,7 @@ int copy_is_directory(const char *path, struct error *err);
 
 /* copy-up.c: to `target` in the session; `source` "-" is standard input. */
 int copy_up(struct copy *copy, const char *source, const char *target, struct error *err);
-/* copy-down.c: to `target` here; "-" is standard output. */
+/* copy-down.c: the body of an answer into `fd`, with a bar that is called `name`. */
+int copy_body(struct client *client, const char *name, int fd, struct error *err);
+/* To `target` here; "-" is standard output. */
 int copy_down(struct copy *copy, const char *source, const char *target, struct error *err);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/verbs.h"
 #include "core/mem.h"
-#include "core/parse.h"
 
 #ifndef BOX_VERSION
 #define BOX_VERSION "unreleased"
@@ -50,6 +50,7 @@ static const struct {
     {&verb_inspect, NULL},
     {&verb_events, NULL},
     {&verb_status, NULL},
+    {&verb_skill, "Procedures that agents learn from:"},
     {&verb_doctor, "This machine and box itself:"},
     {&verb_help, NULL},
     {&verb_version, NULL},
@@ -82,15 +83,9 @@ static const struct verb *find_verb(const char *name)
 static int unknown_verb(const char *name)
 {
     const char *names[ARRAY_SIZE(verbs)];
-    struct error err = ERROR_INIT;
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         names[i] = verbs[i].verb->name;
-    const char *near = nearest_word(name, names, ARRAY_SIZE(names));
-    if (near)
-        error_set(&err, ERROR_INVALID, "unknown verb '%.64s'; did you mean box %s?", name, near);
-    else
-        error_set(&err, ERROR_INVALID, "unknown verb '%.64s'; see box help", name);
-    return cli_fail(NULL, &err);
+    return verbs_unknown(NULL, name, names, ARRAY_SIZE(names));
 }
 
 static void list_verbs(void)
@@ -115,8 +110,7 @@ static int run_help(const struct verb *verb, int argc, char **argv)
     const struct verb *about = find_verb(argv[1]);
     if (!about)
         return unknown_verb(argv[1]);
-    options_help(about, stdout);
-    return 0;
+    return verbs_help(about, argc - 1, argv + 1);
 }
 
 static int run_version(const struct verb *verb, int argc, char **argv)

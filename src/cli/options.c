@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli/verbs.h"
 #include "core/mem.h"
 #include "core/parse.h"
 
@@ -172,6 +173,11 @@ void options_help(const struct verb *verb, FILE *out)
 {
     fprintf(out, "usage: box %s%s%s\n\n%s\n", verb->name, verb->arguments[0] ? " " : "",
             verb->arguments, verb->help);
+    if (verb->below) {
+        fputs("\n", out);
+        verbs_list(verb->below, out);
+        fprintf(out, "\nbox help %s VERB says more.\n", verb->name);
+    }
     if (verb->options)
         fputs("\n", out);
     for (const struct option *option = verb->options; option && option->name; option++) {

@@ -19,11 +19,13 @@ struct option {
 };
 
 struct verb {
-    const char *name;
+    const char *name;             /* behind that of the verb it is below: "skill ls" */
     const char *arguments;        /* as the usage line shows them */
     const char *help;             /* one line */
     const struct option *options; /* ends with a row that has no name; NULL: none */
     int (*run)(const struct verb *verb, int argc, char **argv);
+    const struct verb *const *below; /* its own verbs, NULL at the end; NULL: it has none */
+    int misuse;                      /* exit status of a line that makes no sense; 0: EXIT_BOXD */
 };
 
 enum {
@@ -52,6 +54,7 @@ struct operands {
 int options_parse_mixed(const struct verb *verb, int argc, char **argv, void *target, int max,
                         struct operands *ret, struct error *err);
 
+/* With the verbs below it, if there are any. */
 void options_help(const struct verb *verb, FILE *out);
 
 /* "'of' is unknown; did you mean off?": what to say of a word that is none of `words`. */

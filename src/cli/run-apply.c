@@ -261,3 +261,11 @@ APPLY(env_file)
     strings_add(&((struct run_options *)target)->env_files, value);
     return 0;
 }
+
+APPLY(skill)
+{
+    if (value[0] == '\0')
+        return error_set(err, ERROR_INVALID, "a name that is empty");
+    strings_add(&((struct run_options *)target)->skills, value);
+    return 0;
+}

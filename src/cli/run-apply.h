@@ -25,6 +25,7 @@ int apply_read_only(void *target, const char *value, struct error *err);
 int apply_ro_path(void *target, const char *value, struct error *err);
 int apply_seccomp(void *target, const char *value, struct error *err);
 int apply_session(void *target, const char *value, struct error *err);
+int apply_skill(void *target, const char *value, struct error *err);
 int apply_strict(void *target, const char *value, struct error *err);
 int apply_terminal(void *target, const char *value, struct error *err);
 int apply_timeout(void *target, const char *value, struct error *err);

@@ -22,6 +22,7 @@
 #define ROW_INPUT     {"interactive", 'i', NULL, "feed standard input to the command", apply_interactive}
 #define ROW_RESULT    {"json", 0, NULL, "print one JSON object: the result, output included", client_apply_json}
 #define ROW_QUIET     {"quiet", 0, NULL, "no remarks of box's own", apply_quiet}
+#define ROW_SKILL     {"skill", 0, "SKILL", "show a skill of boxd's at /workspace/.skills; repeatable", apply_skill}
 #define ROW_CREATE    {"create", 0, NULL, "make the session if it is not there", apply_create}
 
 const struct option run_option_table[] = {
@@ -49,6 +50,7 @@ const struct option run_option_table[] = {
     ROW_QUIET,
     {"strict", 0, NULL, "refuse to run with less isolation than promised", apply_strict},
     {"session", 0, "NAME", "run it in that session of boxd's, made if it is not there", apply_session},
+    ROW_SKILL,
     CLIENT_OPTIONS,
     {0},
 };
@@ -65,6 +67,7 @@ const struct option create_option_table[] = {
     {"image", 0, "IMAGE", "the root file system (default: the host's)", apply_image},
     {"workspace-quota", 0, "SIZE", "hard limit on /workspace", apply_quota},
     {"persistent", 0, NULL, "keep it, however long nobody uses it", apply_persistent},
+    ROW_SKILL,
     CLIENT_OPTION_JSON,
     ROW_QUIET,
     CLIENT_OPTIONS,
@@ -79,6 +82,7 @@ const struct option exec_option_table[] = {
     ROW_INPUT,
     {"concurrent", 0, NULL, "beside the session's other commands, not after them", apply_concurrent},
     ROW_CREATE,
+    ROW_SKILL,
     ROW_RESULT,
     ROW_QUIET,
     CLIENT_OPTIONS,
@@ -118,6 +122,7 @@ void run_options_release(struct run_options *options)
     sandbox_spec_release(&options->spec);
     strings_release(&options->env);
     strings_release(&options->env_files);
+    strings_release(&options->skills);
     free(options->workdir);
 }
 
@@ -128,6 +133,10 @@ int run_options_check(const struct run_options *options, struct error *err)
         return error_set(err, ERROR_INVALID, "--writable and --read-only contradict each other");
     if (!options->session && (options->client.url || options->client.token_file))
         return error_set(err, ERROR_INVALID, "--url and --token-file are for --session");
+    if (!options->session && options->skills.count > 0) {
+        error_set(err, ERROR_INVALID, "--skill is for --session: it is boxd that keeps skills");
+        return error_hint(err, "show the directory itself: --mount DIR:/workspace/.skills/NAME:ro");
+    }
     if (!options->session && strcmp(options->spec.image, images[0]) != 0) {
         options_unknown_word(options->spec.image, images, ARRAY_SIZE(images), err);
         return error_wrap(err, "--image");

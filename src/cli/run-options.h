@@ -32,6 +32,7 @@ struct run_options {
     char *workdir;       /* NULL: the default */
     struct strings env;  /* as given: "K=V" or "K" */
     struct strings env_files;
+    struct strings skills; /* names in boxd's store */
     bool interactive;
     bool terminal;
     bool plan;

@@ -88,6 +88,18 @@ static int set_mounts(json_t *object, const struct sandbox_spec *spec, struct er
     return 0;
 }
 
+static int set_skills(json_t *object, const struct strings *skills, struct error *err)
+{
+    cleanup_json json_t *names = json_array();
+    for (size_t i = 0; i < skills->count; i++) {
+        if (json_array_append_new(names, json_string(skills->items[i])) < 0)
+            return error_set(err, ERROR_INVALID, "--skill: a name that is not UTF-8");
+    }
+    if (skills->count > 0)
+        json_object_set(object, "skills", names);
+    return 0;
+}
+
 static void set_limits(json_t *object, const struct sandbox_spec *spec)
 {
     if (spec->asked & SPEC_ASKED_MEMORY)
@@ -104,7 +116,8 @@ int run_options_to_spec(const struct run_options *options, json_t **ret, struct 
 {
     const struct sandbox_spec *spec = &options->spec;
     cleanup_json json_t *object = json_object();
-    if (refuse_foreign(options, err) < 0 || set_mounts(object, spec, err) < 0)
+    if (refuse_foreign(options, err) < 0 || set_mounts(object, spec, err) < 0 ||
+        set_skills(object, &options->skills, err) < 0)
         return -1;
     set_limits(object, spec);
     if (options->given & GIVEN_NETWORK)

@@ -197,15 +197,61 @@ static int attempt(struct client *client, const struct run_options *options, con
     return follow(client, ret, err);
 }
 
+/* Mounts of skills are known by their places: boxd looks them up anew, for where it keeps them is
+   no place that a client may name. */
+static const char *skill_of(const json_t *mount)
+{
+    static const char above[] = "/workspace/.skills/";
+    const char *path = client_text(mount, "mount_path");
+    bool below = strncmp(path, above, sizeof above - 1) == 0;
+    return below ? path + sizeof above - 1 : NULL;
+}
+
+static bool has_text(const json_t *array, const char *text)
+{
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const char *item = json_string_value(json_array_get(array, i));
+        if (item && strcmp(item, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* In their old order, and the new ones behind them: the same mounts in another order would be
+   others. */
+static void keep_mounts(json_t *spec, const json_t *info)
+{
+    const json_t *mounts = json_object_get(info, "extra_mounts");
+    const json_t *named = json_object_get(spec, "skills");
+    cleanup_json json_t *others = json_array();
+    cleanup_json json_t *skills = json_array();
+    for (size_t i = 0; i < json_array_size(mounts); i++) {
+        json_t *mount = json_array_get(mounts, i);
+        const char *skill = skill_of(mount);
+        if (skill)
+            json_array_append_new(skills, json_string(skill));
+        else
+            json_array_append(others, mount);
+    }
+    for (size_t i = 0; i < json_array_size(named); i++) {
+        const char *name = json_string_value(json_array_get(named, i));
+        if (!has_text(skills, name))
+            json_array_append(skills, json_array_get(named, i));
+    }
+    if (!json_object_get(spec, "extra_mounts") && json_array_size(others) > 0)
+        json_object_set(spec, "extra_mounts", others);
+    if (json_array_size(skills) > 0)
+        json_object_set(spec, "skills", skills);
+}
+
 /* What was not named is as it is, in a session that is there: boxd then compares nothing but what
    was, and does not take mounts that were not named for mounts that are to go. */
 static int complete_spec(struct client *client, const char *session, json_t *spec,
                          struct error *err)
 {
     static const char *const fields[] = {
-        "image",      "network",      "host_path",        "host_path_mode",
-        "mount_path", "extra_mounts", "persistent",       "cpus",
-        "memory_mb",  "pids_limit",   "read_only_rootfs", "workspace_quota_mb"};
+        "image", "network",   "host_path",  "host_path_mode",   "mount_path",        "persistent",
+        "cpus",  "memory_mb", "pids_limit", "read_only_rootfs", "workspace_quota_mb"};
     cleanup_json json_t *info = NULL;
     cleanup_free char *target = client_target("/v1/sessions/%s", session);
     struct error why = ERROR_INIT;
@@ -220,6 +266,7 @@ static int complete_spec(struct client *client, const char *session, json_t *spe
         if (value && !json_is_null(value) && !json_object_get(spec, fields[i]))
             json_object_set(spec, fields[i], value);
     }
+    keep_mounts(spec, info);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/run-report.h"
 
@@ -18,7 +19,9 @@ void table_init(struct table *table, const char *const *headings)
     for (; headings[table->columns] && table->columns < TABLE_COLUMNS_MAX; table->columns++) {
         const char *heading = headings[table->columns];
         table->right[table->columns] = heading[0] == '>';
-        strings_add(&table->cells, heading + (heading[0] == '>'));
+        if (heading[0] == '~')
+            table->yielding = table->columns + 1;
+        strings_add(&table->cells, heading + (heading[0] == '>' || heading[0] == '~'));
     }
 }
 
@@ -27,18 +30,37 @@ void table_release(struct table *table)
     strings_release(&table->cells);
 }
 
-char *printable(const char *text)
+/* Control characters but those in `kept` become '?'. There is a NUL behind the text. */
+static void disarm(char *text, size_t size, const char *kept)
 {
-    char *clean = xstrdup(text);
-    for (char *at = clean; *at; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
+    for (char *at = text; at < text + size; at++) {
+        if (((unsigned char)*at < ' ' || *at == 0x7f) && !(*at && strchr(kept, *at)))
             *at = '?';
         /* U+0080 to U+009F, which some terminals obey too. */
         if ((unsigned char)at[0] == 0xc2 && (unsigned char)at[1] >= 0x80 &&
             (unsigned char)at[1] < 0xa0)
             at[0] = at[1] = '?';
     }
+}
+
+char *printable(const char *text)
+{
+    char *clean = xstrdup(text);
+    disarm(clean, strlen(clean), "");
     return clean;
+}
+
+void print_text(const char *text, size_t size, FILE *out)
+{
+    if (!isatty(fileno(out))) {
+        fwrite(text, 1, size, out);
+        return;
+    }
+    cleanup_free char *clean = xmalloc(size + 1);
+    memcpy(clean, text, size);
+    clean[size] = '\0';
+    disarm(clean, size, "\n\t");
+    fwrite(clean, 1, size, out);
 }
 
 void table_add(struct table *table, const char *text)
@@ -109,17 +131,39 @@ static void pad(struct line *line, size_t count)
         put(line, " ");
 }
 
+static char *shortened(const char *text, size_t width)
+{
+    if (width_of(text) <= width)
+        return xstrdup(text);
+    return xasprintf("%.*s…", (int)bytes_of(text, width - 1), text);
+}
+
+/* Takes from the column that yields what lines have too much, but leaves it its heading. */
+static void yield(const struct table *table, size_t width, size_t *widths)
+{
+    size_t at = table->yielding - 1;
+    size_t least = width_of(table->cells.items[at]);
+    size_t whole = (table->columns - 1) * GAP;
+    for (size_t i = 0; i < table->columns; i++)
+        whole += widths[i];
+    if (whole <= width)
+        return;
+    size_t over = whole - width;
+    widths[at] = widths[at] > over + least ? widths[at] - over : least;
+}
+
 static void print_row(const struct table *table, size_t row, const size_t *widths, size_t width,
                       const char *end, FILE *out)
 {
     struct line line = {.width = width, .out = out};
     for (size_t i = 0; i < table->columns; i++) {
         const char *cell = table->cells.items[row * table->columns + i];
-        size_t rest = widths[i] - width_of(cell);
+        cleanup_free char *cut = shortened(cell, widths[i]);
+        size_t rest = widths[i] - width_of(cut);
         bool last = i + 1 == table->columns;
         if (table->right[i])
             pad(&line, rest);
-        put(&line, cell);
+        put(&line, cut);
         if (!last)
             pad(&line, GAP + (table->right[i] ? 0 : rest));
     }
@@ -137,6 +181,8 @@ void table_print(const struct table *table, size_t width, size_t rows, const cha
         if (wide > widths[i % table->columns])
             widths[i % table->columns] = wide;
     }
+    if (table->yielding && width > 0)
+        yield(table, width, widths);
     for (size_t row = 0; row < count; row++)
         print_row(table, row, widths, width, end, out);
 }

@@ -14,10 +14,12 @@
 struct table {
     size_t columns;
     bool right[TABLE_COLUMNS_MAX]; /* numbers end where the one above ends */
+    size_t yielding;               /* 1 + the column that is cut first; 0: none is */
     struct strings cells;          /* row by row; the first one is the heading */
 };
 
-/* Headings, NULL at the end; one that begins with '>' is of a column that is set to the right. */
+/* Headings, NULL at the end; one that begins with '>' is of a column that is set to the right, and
+   one with '~' of the column that is cut first where lines are too long. */
 void table_init(struct table *table, const char *const *headings);
 void table_release(struct table *table);
 #define cleanup_table __attribute__((cleanup(table_release)))
@@ -43,3 +45,6 @@ int64_t parse_time(const char *text);
 void format_since(const char *time, char *ret, size_t size);
 /* A copy in which control characters are '?': names come from strangers. */
 char *printable(const char *text);
+/* A text as it is, unless `out` is a terminal: then with '?' for control characters other than the
+   ends of lines and tabs. */
+void print_text(const char *text, size_t size, FILE *out);

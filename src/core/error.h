@@ -11,6 +11,7 @@
     X(DENIED, "denied")                     /* policy forbids it */                       \
     X(UNSUPPORTED, "unsupported")           /* this machine cannot do it */               \
     X(NOT_FOUND, "not_found")               /* the thing named does not exist */          \
+    X(EXISTS, "exists")                     /* the thing to be made is there already */   \
     X(LIMIT, "limit_exceeded")              /* a ceiling was reached */                   \
     X(PROTOCOL, "protocol")                 /* a peer sent something malformed */         \
     X(GONE, "gone")                         /* the session or process ended meanwhile */  \

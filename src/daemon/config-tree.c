@@ -10,7 +10,8 @@
 #include "core/utf8.h"
 #include "daemon/config-internal.h"
 
-#define KEY_MAX 64
+#define KEY_MAX     64
+#define UNKNOWN_MAX 100 /* that are told of: what is wrong is clear by then */
 
 struct reader {
     struct config *config;
@@ -18,10 +19,13 @@ struct reader {
     bool only_tree;
     bool *set; /* may be NULL */
     struct config_problems *problems;
+    unsigned unknown;
 };
 
 static void unknown_key(struct reader *reader, const char *path)
 {
+    if (reader->unknown++ >= UNKNOWN_MAX)
+        return;
     cleanup_free char *near = config_key_nearest(path);
     if (near)
         config_unknown(reader->problems, "%s: there is no key '%s'; did you mean '%s'?",
@@ -148,17 +152,24 @@ static void read_object(struct reader *reader, const char *section, const json_t
     {
         cleanup_free char *clean = utf8_repair(name, strnlen(name, KEY_MAX), NULL);
         cleanup_free char *path = xasprintf("%s%s%s", section, *section ? "." : "", clean);
-        read_member(reader, path, value);
+        /* A name with a dot in it is one name, not the way to a key in a section. */
+        if (strchr(clean, '.'))
+            unknown_key(reader, path);
+        else
+            read_member(reader, path, value);
     }
+}
+
+const json_t *config_tree_root(const json_t *tree)
+{
+    const json_t *box = json_object_get(tree, "box");
+    return json_is_object(box) && json_object_size(tree) == 1 ? box : tree;
 }
 
 void config_read_tree(struct config *config, const json_t *tree, const char *where, bool only_tree,
                       bool *set, struct config_problems *problems)
 {
-    struct reader reader = {config, where, only_tree, set, problems};
-    const json_t *box = json_object_get(tree, "box");
-    if (json_is_object(box) && json_object_size(tree) == 1)
-        tree = box;
+    struct reader reader = {config, where, only_tree, set, problems, 0};
     if (!json_is_object(tree))
         config_problem(problems, where, 0, "this is not a JSON object");
     else

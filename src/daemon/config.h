@@ -191,6 +191,8 @@ int config_set_text(struct config *config, const struct config_key *key, const c
 #define CONFIG_TEXT_MAX (1024 * 1024)
 void config_read_yaml(struct config *config, const char *text, size_t size, const char *where,
                       struct config_problems *problems);
+/* The tree itself, if all there is in it is a `box` around it. */
+const json_t *config_tree_root(const json_t *tree);
 /* LangBot's tree: numbers must be numbers in it, null is as good as no text or list, and what means
    nothing to boxd is not looked at. `set` (by key of the table; may be NULL) tells what was set.
    With `only_tree` keys that are not LangBot's are as unknown as any. */

@@ -2,6 +2,7 @@
 /* The front: everything on one loop, made from the bottom up, and taken down from the top. */
 #include "daemon/daemon.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -141,6 +142,12 @@ static void tell_addresses(const struct daemon *daemon)
 
 static void close_all(struct daemon *daemon)
 {
+    sigset_t late;
+    /* Who is about to leave need not be told to: and without a handler it would be cut short. */
+    sigemptyset(&late);
+    sigaddset(&late, SIGTERM);
+    sigaddset(&late, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &late, NULL);
     struct backend *backend = runtime_backend(daemon->runtime);
     rpc_stdio_close(daemon->stdio);
     http_server_free(daemon->server);

@@ -57,6 +57,7 @@ struct daemon {
     struct strings told; /* what the log has been told about trees */
 
     enum daemon_state state;
+    uint64_t init_told_ms; /* when box_init last had something to tell; 0: never */
     bool keep; /* sessions */
     int exit_code;
     uv_signal_t signals[3];

@@ -15,6 +15,7 @@
 #include "daemon/daemon.h"
 
 #define WHERE    "box"
+#define TOLD_MS  100
 #define TOLD_MAX 1000 /* lines; a stranger with a valid token might have many */
 
 void daemon_tell_once(struct daemon *daemon, const char *event, const char *message)
@@ -36,17 +37,48 @@ static void tell_all(struct daemon *daemon, const struct config_problems *proble
         daemon_tell_once(daemon, "config_warning", problems->warnings.items[i]);
 }
 
+static bool is_any_set(const bool *set, const char *section)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (set[i] && strncmp(config_keys[i].path, section, strlen(section)) == 0)
+            return true;
+    return false;
+}
+
 /* The configuration with the tree over it. `set` says which keys are the tree's then. */
 static void merge(const struct daemon *daemon, const json_t *tree, struct config *ret, bool *set,
                   struct config_problems *problems)
 {
+    tree = config_tree_root(tree);
     bool local = json_is_object(json_object_get(tree, "local"));
     config_copy(ret, daemon->config);
     if (local)
         config_reset_section(ret, "local", set);
     config_read_tree(ret, tree, WHERE, true, set, problems);
-    if (local)
+    if (local || is_any_set(set, "local."))
         config_settle_local(ret, &daemon->ceiling, problems);
+}
+
+/* A line each time, but not for one who does nothing else. */
+static void tell_changed(struct daemon *daemon, const struct strings *changed)
+{
+    uint64_t now = uv_now(&daemon->loop);
+    cleanup_free char *keys = xstrdup("");
+    if (changed->count == 0 || (daemon->init_told_ms > 0 && now - daemon->init_told_ms < TOLD_MS))
+        return;
+    daemon->init_told_ms = now;
+    for (size_t i = 0; i < changed->count; i++) {
+        cleanup_free char *before = keys;
+        keys = xasprintf("%s%s%s", before, i > 0 ? " " : "", changed->items[i]);
+    }
+    log_event(LOG_INFO, "init_changed", LOG_TEXT("keys", keys));
+}
+
+static bool same_policy(const struct admission_policy *a, const struct admission_policy *b)
+{
+    return a && b ? a->required == b->required && a->memory_mb == b->memory_mb &&
+                        a->pids_limit == b->pids_limit && !a->problem == !b->problem
+                  : a == b;
 }
 
 static void take(struct daemon *daemon, struct config *config, const bool *set)
@@ -54,14 +86,15 @@ static void take(struct daemon *daemon, struct config *config, const bool *set)
     cleanup_strings struct strings changed = {0};
     config_differences(daemon->config, config, true, &changed);
     config_differences(daemon->config, config, false, &changed);
+    if (!same_policy(daemon->config->policy, config->policy))
+        strings_add(&changed, "admission");
     config_release(daemon->config);
     *daemon->config = *config;
     for (size_t i = 0; i < config_key_count; i++)
         daemon->from_tree[i] |= set[i];
     daemon_apply(daemon);
     backends_select(daemon);
-    for (size_t i = 0; i < changed.count; i++)
-        log_event(LOG_INFO, "init_changed", LOG_TEXT("key", changed.items[i]));
+    tell_changed(daemon, &changed);
 }
 
 int daemon_init(void *data, const json_t *tree, struct error *err)

@@ -21,7 +21,7 @@ static void load_tree(struct config *config, const char *text, struct config_pro
     else if (json_parse(text, strlen(text), &tree, &err) < 0)
         config_problem(problems, TREE_VARIABLE, 0, "%s", err.message);
     else
-        config_read_tree(config, tree, TREE_VARIABLE, false, NULL, problems);
+        config_read_tree(config, config_tree_root(tree), TREE_VARIABLE, false, NULL, problems);
 }
 
 /* Variables that have a key of their own. Empty ones say nothing: compose files pass them on. */
@@ -118,13 +118,9 @@ void runtime_config_release(struct runtime_config *config)
     strings_release(&config->allowed_roots);
 }
 
-/* What the file requires no tree takes back. */
-static void config_to_policy(const struct config *config, struct admission_policy *ret)
+/* What boxd's own file lays down. */
+static void policy_of_file(const struct config *config, struct admission_policy *ret)
 {
-    if (config->policy && (config->policy->required || !config->admission_required)) {
-        admission_policy_copy(ret, config->policy);
-        return;
-    }
     *ret = (struct admission_policy){
         .required = config->admission_required,
         .max_sessions = (uint32_t)config->admission_sessions,
@@ -139,6 +135,38 @@ static void config_to_policy(const struct config *config, struct admission_polic
         .readiness_cache_sec = (uint32_t)(config->admission_cache_ms / 1000),
     };
 }
+
+#define LOWER(field) \
+    if (ret->field > most.field) \
+    ret->field = most.field
+
+/* Where the file requires grants, a tree can only ask for less than that gives. */
+static void config_to_policy(const struct config *config, struct admission_policy *ret)
+{
+    struct admission_policy most;
+    policy_of_file(config, &most);
+    if (!config->policy) {
+        *ret = most;
+        return;
+    }
+    admission_policy_copy(ret, config->policy);
+    if (!most.required)
+        return;
+    ret->required = true;
+    LOWER(max_sessions);
+    LOWER(max_managed_processes);
+    LOWER(max_grant_ttl_sec);
+    LOWER(max_timeout_sec);
+    LOWER(cpus);
+    LOWER(memory_mb);
+    LOWER(pids_limit);
+    LOWER(readiness_cache_sec);
+    ret->read_only_rootfs |= most.read_only_rootfs;
+    if (most.workspace_quota_mb > 0 && (ret->workspace_quota_mb == 0 ||
+                                        ret->workspace_quota_mb > most.workspace_quota_mb))
+        ret->workspace_quota_mb = most.workspace_quota_mb;
+}
+#undef LOWER
 
 static char *copy_unless_empty(const char *text)
 {
@@ -181,6 +209,7 @@ void config_to_api(const struct config *config, const char *token, const char *c
     free(ret->version);
     ret->version = xstrdup(BOX_VERSION);
     config_to_rpc(config, control_token, &ret->rpc);
+    ret->relay_only = config->stdio;
     ret->skills_quota_bytes = config->skills_quota_mb << 20;
     ret->skills_writable = config->skills_writable;
 }

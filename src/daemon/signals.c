@@ -6,7 +6,8 @@
      SIGHUP    the configuration is read again
      a second SIGTERM or SIGINT: at once
 
-   With --stdio the end of standard input is as good as SIGTERM. */
+   With --stdio the end of standard input is as good as SIGTERM, and LangBot may do both: there is no
+   second one then. It ends soon in any case. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@
 /* The same where LangBot has started it, which waits for two seconds in all. Sessions that are not
    gone by then end with the process. */
 #define STDIO_DRAIN_MS 300
-#define STDIO_END_MS   900
+#define STDIO_END_MS   1400
 
 static void leave(struct daemon *daemon)
 {
@@ -95,6 +96,8 @@ static void on_signal(uv_signal_t *handle, int number)
             daemon_reload(daemon);
         return;
     }
+    if (daemon->state > DAEMON_SERVING && daemon->config->stdio)
+        return;
     if (daemon->state > DAEMON_SERVING) {
         log_event(LOG_WARN, "stopped_at_once");
         _exit(1);

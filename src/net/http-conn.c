@@ -224,7 +224,9 @@ void http_conn_kick(struct http_conn *conn)
 static void input_release(struct http_conn *conn)
 {
     free(steal_ptr(conn->in));
-    conn->in_capacity = conn->in_start = conn->in_end = 0;
+    /* With the head, which may have been longer than the window is at first: what is read of its
+       body, only to be dropped, does not go behind it any more. */
+    conn->in_capacity = conn->in_start = conn->in_end = conn->head_size = 0;
 }
 
 void http_conn_settle(struct http_conn *conn)

@@ -40,6 +40,7 @@ struct websocket_reader {
 
     /* The current message. */
     bool in_message;
+    uint64_t begun; /* messages so far */
     bool text;
     unsigned fragments;
     struct utf8_check utf8;
@@ -155,6 +156,7 @@ static int begin_frame(struct websocket_reader *reader, const struct wslay_frame
         if (reader->in_message)
             return WEBSOCKET_PROTOCOL;
         reader->in_message = true;
+        reader->begun++;
         reader->text = frame->opcode == WSLAY_TEXT_FRAME;
         reader->fragments = 0;
         reader->utf8 = (struct utf8_check){0};
@@ -202,6 +204,11 @@ static int end_close(struct websocket_reader *reader)
     reader->closed = true;
     reader->events->close(code, reader->owner);
     return 0;
+}
+
+uint64_t websocket_reader_unfinished(const struct websocket_reader *reader)
+{
+    return reader->in_message ? reader->begun : 0;
 }
 
 static int end_message(struct websocket_reader *reader)

@@ -26,6 +26,8 @@ void websocket_reader_free(struct websocket_reader *reader);
    close with, and feeding is over. */
 size_t websocket_reader_feed(struct websocket_reader *reader, const char *data, size_t size,
                              int *ret_fail);
+/* Whether a message has begun, and not ended: how often one has begun, else 0. */
+uint64_t websocket_reader_unfinished(const struct websocket_reader *reader);
 /* From within an event: no further ones in this feed. The next goes on, also without new bytes. */
 void websocket_reader_stop(struct websocket_reader *reader);
 

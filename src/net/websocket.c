@@ -26,6 +26,7 @@ struct websocket {
     unsigned ping_ms;
     bool heard;   /* something came since the last ping */
     bool pinged;  /* a ping is out */
+    uint64_t unfinished; /* the message that was under way at the last ping; 0: none */
     bool closing; /* a close frame was sent */
     bool feeding; /* on_input() is on the stack */
     int over;     /* how it ended; the object goes when the loop is out of it */
@@ -149,6 +150,13 @@ static void on_deadline(void *owner)
         http_conn_close(ws->conn);
         return;
     }
+    /* A message that takes longer than from ping to ping holds memory that others could use. */
+    uint64_t unfinished = ws->conn->held ? 0 : websocket_reader_unfinished(ws->reader);
+    if (unfinished && unfinished == ws->unfinished) {
+        websocket_close(ws, WEBSOCKET_POLICY, "the message does not end");
+        return;
+    }
+    ws->unfinished = unfinished;
     ws->pinged = true;
     ws->heard = false;
     send_frame(ws, WSLAY_PING, NULL, 0);

@@ -270,12 +270,40 @@ void tenant_enter(struct tenants *tenants, const struct tenant_context *context,
     done(lease, NULL);
 }
 
+struct search {
+    const char *space;
+    uint64_t newest; /* generation; 0: none */
+};
+
+static void look_at(struct session *session, void *data)
+{
+    struct search *search = data;
+    struct tenant_name parts;
+    if (tenant_name_parse(session_name(session), &parts) &&
+        strcmp(parts.space, search->space) == 0 && parts.generation > search->newest)
+        search->newest = parts.generation;
+}
+
+/* Nothing has been heard of the workspace, but the newest that an earlier boxd left of it is of just
+   this generation. */
+static bool was_left(struct tenants *tenants, const char *space, uint64_t generation)
+{
+    struct search search = {.space = space};
+    runtime_each_session(tenants->runtime, look_at, &search);
+    return search.newest == generation;
+}
+
 int tenant_join(struct tenants *tenants, const struct tenant_context *context,
                 struct tenant_lease *lease, struct error *err)
 {
     char space[TENANT_NAMESPACE_SIZE];
     tenant_namespace(context->instance, context->workspace, space);
     struct tenant *tenant = find(tenants, space);
+    if (!tenant && was_left(tenants, space, context->generation)) {
+        if (tenant_observe(tenants, context, err) < 0)
+            return -1;
+        tenant = find(tenants, space);
+    }
     if (!tenant || tenant->generation != context->generation)
         return stale(err);
     lease_put(lease, tenant, NULL, &tenant->leases);

@@ -44,7 +44,7 @@ static int open_source(const struct step *step, const struct mount_policy *polic
     if (!S_ISDIR(ret->st_mode) && !S_ISREG(ret->st_mode))
         return error_set(err, ERROR_DENIED, "'%s' is neither a directory nor a regular file",
                          step->source);
-    if (step->checked && mount_policy_check_fd(policy, fd, err) < 0)
+    if (step->checked && mount_policy_check_fd(policy, step->source, fd, err) < 0)
         return -1;
     return steal_fd(&fd);
 }

@@ -61,16 +61,30 @@ int mount_policy_outside(const char *path, struct error *err)
     return error_hint(err, "name a directory above it in mounts.allowed_roots of boxd.yaml");
 }
 
-int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err)
+static bool is_below_any(const char *path, const struct strings *roots)
+{
+    for (size_t i = 0; i < roots->count; i++) {
+        if (path_is_below(path, roots->items[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_allowed(const struct mount_policy *policy, const char *given, const char *path)
+{
+    return is_below_any(path, &policy->allowed_roots) ||
+           (is_below_any(path, &policy->own_roots) && is_below_any(given, &policy->own_roots));
+}
+
+static int check(const struct mount_policy *policy, const char *given, const char *path,
+                 struct error *err)
 {
     if (strcmp(path, "/") == 0)
         return refuse(path, "/", err);
     if (names_socket(path))
         return error_set(err, ERROR_DENIED, "'%s' is a container engine's control socket", path);
-    for (size_t i = 0; i < policy->allowed_roots.count; i++) {
-        if (path_is_below(path, policy->allowed_roots.items[i]))
-            return 0;
-    }
+    if (is_allowed(policy, given, path))
+        return 0;
     if (policy->only_allowed)
         return mount_policy_outside(path, err);
     for (size_t i = 0; i < ARRAY_SIZE(blocked); i++) {
@@ -81,7 +95,13 @@ int mount_policy_check(const struct mount_policy *policy, const char *path, stru
     return 0;
 }
 
-int mount_policy_check_fd(const struct mount_policy *policy, int fd, struct error *err)
+int mount_policy_check(const struct mount_policy *policy, const char *path, struct error *err)
+{
+    return check(policy, path, path, err);
+}
+
+int mount_policy_check_fd(const struct mount_policy *policy, const char *given, int fd,
+                          struct error *err)
 {
     char link[64];
     char path[PATH_MAX];
@@ -90,5 +110,5 @@ int mount_policy_check_fd(const struct mount_policy *policy, int fd, struct erro
     if (length < 0)
         return error_errno(err, errno, "cannot tell where the source is");
     path[length] = '\0';
-    return mount_policy_check(policy, path, err);
+    return check(policy, given, path, err);
 }

@@ -34,11 +34,14 @@ struct walk {
    belongs on the disk must not be made beside it when that is not mounted. */
 static const char *innermost_root(const struct mount_policy *policy, const char *path)
 {
+    const struct strings *const lists[] = {&policy->allowed_roots, &policy->own_roots};
     const char *found = NULL;
-    for (size_t i = 0; i < policy->allowed_roots.count; i++) {
-        const char *root = policy->allowed_roots.items[i];
-        if (path_is_below(path, root) && (!found || strlen(root) > strlen(found)))
-            found = root;
+    for (size_t list = 0; list < ARRAY_SIZE(lists); list++) {
+        for (size_t i = 0; i < lists[list]->count; i++) {
+            const char *root = lists[list]->items[i];
+            if (path_is_below(path, root) && (!found || strlen(root) > strlen(found)))
+                found = root;
+        }
     }
     return found;
 }
@@ -58,7 +61,7 @@ static int open_root(const struct mount_policy *policy, const char *path, const 
             err->code = ERROR_NOT_FOUND;
         return error_hint(err, "make the directory, or mount what belongs there");
     }
-    if (mount_policy_check_fd(policy, fd, err) < 0)
+    if (mount_policy_check_fd(policy, root, fd, err) < 0)
         return -1;
     *ret_root = root;
     return steal_fd(&fd);

@@ -130,14 +130,12 @@ int beneath_read_fd(int fd, size_t max, struct stat *ret_stat, char **ret, size_
         if (n < 0)
             return -errno;
         size += (size_t)n;
-        if (n == 0)
-            break;
         if (size > max)
             return -EFBIG;
-        if (size == room) {
-            room = room * 2 < max + 1 ? room * 2 : max + 1;
-            data = xreallocarray(data, room + 1, 1);
-        }
+        if (size < room)
+            break; /* less than asked for is all there is, of a file */
+        room = room * 2 < max + 1 ? room * 2 : max + 1;
+        data = xreallocarray(data, room + 1, 1);
     }
     data[size] = '\0';
     if (ret_stat)

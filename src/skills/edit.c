@@ -110,7 +110,7 @@ static int create_new(struct creation *creation, struct error *err)
         if (packages_discover(there, DISCOVERY_DEPTH - 1, 0, &found, err) < 0)
             return -1;
         if (found.count > 0)
-            return error_set(err, ERROR_INVALID, "the directory '%s' holds another skill already",
+            return error_set(err, ERROR_EXISTS, "the directory '%s' holds another skill already",
                              creation->name);
         return write_entry(op, there, NULL, &fields, err);
     }
@@ -196,7 +196,7 @@ static int create(struct creation *creation, const struct skill **ret, struct er
 {
     struct write_op *op = &creation->op;
     if (index_find(op->index, creation->name))
-        return error_set(err, ERROR_INVALID, "there is a skill '%s' already", creation->name);
+        return error_set(err, ERROR_EXISTS, "there is a skill '%s' already", creation->name);
     if (!is_blank(creation->edit->package_root)) {
         if (create_from(creation, err) < 0)
             return -1;

@@ -62,16 +62,6 @@ void skill_list_release(struct skill_list *list)
     *list = (struct skill_list){NULL, 0};
 }
 
-const char *package_entry(int dir)
-{
-    static const char *const names[] = {ENTRY_FILE, "skill.md"};
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        if (beneath_is_file(dir, names[i]))
-            return names[i];
-    }
-    return NULL;
-}
-
 /* As Python's datetime rounds the float that its os.stat() has for a time. */
 static int64_t time_us(struct timespec time)
 {

@@ -21,14 +21,21 @@
 #include "skills/beneath.h"
 #include "skills/tree.h"
 
-#define REMOVED     STAGE_PREFIX "gone-" /* a package once: a journal in it is none */
+#define OWN         ".boxd-"
+#define STAGE       OWN "stage-"
+#define REMOVED     OWN "gone-" /* a package once: a journal in it is none */
 #define JOURNAL     "commit"
 #define JOURNAL_MAX (1u << 20)
 #define TRIES       16
 
+static bool has_prefix(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
 bool stage_is_name(const char *name)
 {
-    return strncmp(name, STAGE_PREFIX, strlen(STAGE_PREFIX)) == 0;
+    return has_prefix(name, OWN);
 }
 
 /* Whether it is still there, and not swept away between making it and locking it. */
@@ -42,8 +49,8 @@ int stage_open(int root, struct stage *ret, struct error *err)
 {
     for (int i = 0; i < TRIES; i++) {
         struct stage stage = {.root = root};
-        snprintf(stage.name, sizeof stage.name, STAGE_PREFIX "%08" PRIx32 "%08" PRIx32,
-                 arc4random(), arc4random());
+        snprintf(stage.name, sizeof stage.name, STAGE "%08" PRIx32 "%08" PRIx32, arc4random(),
+                 arc4random());
         if (mkdirat(root, stage.name, 0700) < 0) {
             if (errno == EEXIST)
                 continue;
@@ -83,7 +90,7 @@ static int check_free(int root, const struct strings *targets, struct error *err
     struct stat st;
     for (size_t i = 0; i < targets->count; i++) {
         if (fstatat(root, targets->items[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
-            return error_set(err, ERROR_INVALID, "there is a '%.200s' in the skill store already",
+            return error_set(err, ERROR_EXISTS, "there is a '%.200s' in the skill store already",
                              targets->items[i]);
         if (errno != ENOENT)
             return error_errno(err, errno, "cannot use '%.200s' as a directory", targets->items[i]);
@@ -170,10 +177,12 @@ static void finish(int root, int dir)
 bool stage_recover(int root, const char *name, bool may_commit)
 {
     struct stat st;
+    bool removed = has_prefix(name, REMOVED);
+    if (!removed && !has_prefix(name, STAGE))
+        return false;
     cleanup_close int dir = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
         return false;
-    bool removed = strncmp(name, REMOVED, strlen(REMOVED)) == 0;
     if (!removed && fstatat(dir, JOURNAL, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (!may_commit)
             return true;

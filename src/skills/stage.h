@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things are made before they are seen: directories ".boxd-…" directly under the root of a
-   scope, which no search looks into. They are in the same file system and under the same quota as
-   what they become, so a rename is all it takes.
+/* Where things are made before they are seen: directories ".boxd-stage-…" directly under the root
+   of a scope. No search looks into anything called ".boxd-…". They are in the same file system and
+   under the same quota as what they become, so a rename is all it takes.
 
    Who makes one holds a lock on it for as long as it is in use; the kernel lets go of that lock
    when the process dies, however it dies. A stage that nobody holds is left over: it is finished if
@@ -13,12 +13,10 @@
 #include "core/error.h"
 #include "core/mem.h"
 
-#define STAGE_PREFIX ".boxd-"
-
 struct stage {
     int root; /* the scope's, borrowed */
     int dir;  /* -1: there is none */
-    char name[32];
+    char name[40];
 };
 
 #define STAGE_INIT \
@@ -31,16 +29,16 @@ int stage_open(int root, struct stage *ret, struct error *err);
 void stage_close(struct stage *stage);
 #define cleanup_stage __attribute__((cleanup(stage_close)))
 
-bool stage_is_name(const char *name);
+bool stage_is_name(const char *name); /* whether it is boxd's own, and nobody's package */
 
 /* Moves "0", "1", … in the stage to the names `targets` under the root: all of them or none, also
    if the machine stops in the middle. ERROR_INVALID if one is there already. What is in the stage
    must have been synced. */
 int stage_publish(struct stage *stage, const struct strings *targets, struct error *err);
 
-/* Deals with what is left over of that name, if nobody holds it. A committed one needs the root's
-   lock, exclusively, and is left alone without `may_commit`: then this returns true, and is to be
-   called again with it. */
+/* Deals with what is left over of that name, if it is a stage and nobody holds it. A committed one
+   needs the root's lock, exclusively, and is left alone without `may_commit`: then this returns
+   true, and is to be called again with it. */
 bool stage_recover(int root, const char *name, bool may_commit);
 
 /* Moves a directory under the root aside, by one rename and without needing room, and removes it.

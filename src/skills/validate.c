@@ -8,11 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fd.h"
 #include "core/utf8.h"
 #include "skills/beneath.h"
 #include "skills/front.h"
-#include "skills/store.h"
+#include "skills/package.h"
 #include "skills/text.h"
 #include "skills/validate.h"
 
@@ -318,19 +317,4 @@ int skill_validate_directory(int dir, const char *name, struct skill_problems *r
               sizeof *validation.problems.items, compare_lines);
     *ret = validation.problems;
     return 0;
-}
-
-int skill_validate(struct skill_scope *scope, const char *name, struct skill_problems *ret,
-                   struct error *err)
-{
-    struct package *package;
-    cleanup_close int root = scope_open(scope, err);
-    if (root < 0 || scope_require(scope, root, name, &package, err) < 0)
-        return -1;
-    cleanup_close int dir = package_open(root, package, err);
-    int rc = dir < 0 ? -1
-                     : skill_validate_directory(dir, strrchr(package->skill.package_root, '/') + 1,
-                                                ret, err);
-    package_unref(package);
-    return rc;
 }

@@ -71,14 +71,25 @@ static int add_directory(struct packing *packing, const char *path, struct error
 
 static int add_level(struct packing *packing, const char *path, unsigned depth, struct error *err);
 
+/* What libzip takes for UTF-8. */
+static bool is_text(const char *name)
+{
+    for (const char *at = name; *at; at++)
+        if ((unsigned char)*at < 0x20)
+            return false;
+    return utf8_valid(name, strlen(name));
+}
+
 /* Links are packed as what they lead to, if that is in the package; other things are left out. */
 static int add_entry(struct packing *packing, const char *path, unsigned depth, struct error *err)
 {
     struct stat st;
     if (++packing->entries > ENTRIES_MAX)
         return error_set(err, ERROR_LIMIT, "the skill has more than %d entries", ENTRIES_MAX);
-    if (!utf8_valid(path, strlen(path)))
-        return error_set(err, ERROR_INVALID, "a file's name is not UTF-8, which archives need");
+    if (!is_text(path))
+        return error_set(err, ERROR_INVALID,
+                         "a file's name is not UTF-8, or has control characters in it: it cannot "
+                         "be in an archive");
     if (beneath_stat(packing->package, path, &st) < 0)
         return 0;
     if (S_ISREG(st.st_mode))

@@ -106,6 +106,7 @@ const char *rival_docker_start(void)
         started = start(daemon, drivers[i]);
     if (!started)
         return failed("dockerd does not start here");
+    client_argc = 0;
     client_argv[client_argc++] = (char *)program;
     client_argv[client_argc++] = (char *)"--config";
     client_argv[client_argc++] = (char *)bench.directory;
@@ -115,6 +116,17 @@ const char *rival_docker_start(void)
     if (reason)
         rival_docker_stop();
     return reason;
+}
+
+const char *rival_docker_tag(const char *name)
+{
+    const char *words[] = {"tag", IMAGE, name, NULL};
+    return docker(words) ? NULL : failed("docker tag");
+}
+
+const char *rival_docker_host(void)
+{
+    return client_argv[client_argc - 1];
 }
 
 void rival_docker_stop(void)

@@ -19,6 +19,9 @@ const char *rival_find(const char *name);
    or why there is none. */
 const char *rival_docker_start(void);
 void rival_docker_stop(void);
+/* While it runs: another name for its image (NULL, or why not), and its address. */
+const char *rival_docker_tag(const char *name);
+const char *rival_docker_host(void);
 extern char *rival_docker_exec[RIVAL_ARGS]; /* sh -c true in that container */
 extern char *rival_docker_run[RIVAL_ARGS];  /* and in one made for it */
 

@@ -15,7 +15,8 @@ from schemathesis.generation import GenerationMode
 BASE = os.environ["BOXD_URL"]
 SESSION = "schemathesis"
 FILE = "workspace/file.txt"
-KNOWN = {"id": SESSION, "pid": "default", "number": 1, "path": FILE}
+SKILL = "schemathesis-skill"
+KNOWN = {"id": SESSION, "pid": "default", "number": 1, "path": FILE, "name": SKILL}
 RENEW_EVERY = 25  # calls: some end the process, the session or the file
 numbers = itertools.count()
 chance = random.Random(1)
@@ -37,6 +38,8 @@ def renew():
     call("POST", f"{session}/exec", {"cmd": "seq 100"})
     call("POST", f"{session}/processes", {"command": "sh", "args": ["-c", "seq 100; exec cat"]})
     call("PUT", f"{session}/files/{FILE}", b"some text\n", "application/octet-stream")
+    call("POST", "/v1/skills", {"name": SKILL, "description": "for the tests"})
+    call("PUT", f"/v1/skills/{SKILL}/files/{FILE}", b"some text\n", "application/octet-stream")
 
 
 def is_valid(case, location):

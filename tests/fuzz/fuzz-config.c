@@ -55,7 +55,7 @@ static void check_tree(const char *text, size_t size)
     strings_add(&ceiling, "/srv/box");
     config_init(&before);
     config_copy(&config, &before);
-    config_read_tree(&config, tree, "fuzz", true, NULL, &problems);
+    config_read_tree(&config, config_tree_root(tree), "fuzz", true, NULL, &problems);
     config_differences(&before, &config, true, &differ);
     config_differences(&before, &config, false, &differ);
     for (size_t i = 0; i < differ.count; i++)

@@ -347,8 +347,9 @@ class Boxd:
 
     ready_path = "/readyz"
 
-    def __init__(self, box, config=None, token=None, args=(), env=None, tcp=True):
+    def __init__(self, box, config=None, token=None, args=(), env=None, tcp=True, ready_path=None):
         self.box = box
+        self.ready_path = ready_path or self.ready_path
         self.directory = box.directory(0o711)  # the front may be another user than root
         self.run_dir = self.directory / "run"
         self.state_dir = self.directory / "state"

@@ -1,6 +1,7 @@
 """LangBot's RPC spoken by hand: JSON objects as text messages, over a WebSocket or over pipes."""
 
 import asyncio
+import datetime
 import json
 import os
 import queue
@@ -62,6 +63,12 @@ def ask(boxd, *requests, headers=()):
 
 def call(boxd, action, data=None, **options):
     return ask(boxd, (action, data), **options)[0]
+
+
+def after(seconds):
+    """The time so long from now, as grants have it."""
+    moment = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    return moment.isoformat()
 
 
 # --- over pipes -------------------------------------------------------------------------------

@@ -178,6 +178,19 @@ def test_head_in_pieces(daemon):
         assert statuses(raw(sock)) == [200]
 
 
+@pytest.mark.parametrize("head", [9000, 20000, 31000])
+@pytest.mark.parametrize("size", [1, 8000, 60000])
+def test_a_body_that_comes_after_its_answer(daemon, head, size):
+    """A long head is answered and its buffer given back; then its body comes, to be dropped, and another request."""
+    with daemon.tcp.socket() as sock:
+        for _ in range(3):
+            sock.sendall(f"POST /nothing HTTP/1.1\r\nHost: localhost\r\nX: {'y' * head}\r\n"
+                         f"Content-Length: {size}\r\n\r\n".encode())
+            assert statuses(raw(sock, until_close=False)) == [404]
+            sock.sendall(b"z" * size + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert statuses(raw(sock, until_close=False)) == [200]
+
+
 def test_http_1_0(daemon):
     answer = ask(daemon.tcp, "GET /healthz HTTP/1.0\r\n\r\n")
     assert statuses(answer) == [200] and b"chunked" not in answer.lower()

@@ -134,6 +134,55 @@ def test_nothing_in_common(start_boxd, places):
     rpc.call(boxd, "box_exec", SPEC).ok()
 
 
+@pytest.mark.parametrize("wrap", [
+    lambda local: {"box": {"local": local}},
+    lambda local: {"box": {"box": {"local": local}}},
+    lambda local: {f"local.{key}": value for key, value in local.items()},
+    lambda local: {"box": {f"local.{key}": value for key, value in local.items()}},
+], ids=["box", "box-box", "dots", "box-dots"])
+def test_no_way_past_the_ceiling(start_boxd, places, wrap):
+    """However the tree is written: neither directories nor the skill store of others come into reach."""
+    one, _, other = places
+    boxd = start_boxd(config={"mounts": {"allowed_roots": [str(one)]}})
+    store = boxd.state_dir / "skills"
+    tree = wrap({"allowed_mount_roots": ["/"], "skills_root": str(boxd.state_dir), "host_root": "/"})
+    rpc.call(boxd, "box_init", tree).ok()
+    for number, path in enumerate((other, store, boxd.state_dir, "/", "/etc")):
+        mount(boxd, path, f"s{number}").failed("BoxValidationError")
+    assert not (other / "seen").exists() and not (store / "seen").exists()
+
+
+def test_many_unknown_keys(start_boxd):
+    boxd = start_boxd()
+    rpc.call(boxd, "box_init", {f"k{number}": 1 for number in range(50_000)}).ok()
+    assert 0 < len(lines_of(boxd, "unknown_key")) <= 100
+
+
+def test_a_guest_changes_nothing(start_boxd):
+    """Where an instance is served, who names none cannot set anything for it."""
+    boxd = start_boxd()
+    instance = {"X-LangBot-Instance-Id": "inst-1"}
+    rpc.call(boxd, "__ping", headers=instance).ok()
+    before = rpc.call(boxd, "box_status").ok()
+    for tree in ({"admission": {"required": True}}, {"limits": {"max_sessions": 1}}, {"backend": "e2b"}):
+        assert rpc.call(boxd, "box_init", tree).ok() == {"initialized": True}
+    assert rpc.call(boxd, "box_status").ok() == before
+    assert lines_of(boxd, "init_ignored") and not lines_of(boxd, "init_changed")
+
+
+def test_a_tree_cannot_widen_the_file(start_boxd):
+    boxd = start_boxd(config={"admission": {"required": True, "memory_mb": 256, "max_grant_ttl_sec": 60}},
+                      ready_path="/healthz")
+    instance = {"X-LangBot-Instance-Id": "inst-1"}
+    rpc.call(boxd, "box_init", {"admission": {"required": True, "memory_mb": 15000, "max_grant_ttl_sec": 86400}},
+             headers=instance).ok()
+    grant = {"instance_uuid": "inst-1", "workspace_uuid": "w", "execution_generation": 1, "entitlement_revision": 1,
+             "expires_at": rpc.after(seconds=600), "max_sessions": 1, "max_managed_processes": 0}
+    rpc.call(boxd, "box_upsert_sandbox_admission_grant", grant, headers=instance).failed("BoxAdmissionError")
+    grant["expires_at"] = rpc.after(seconds=30)
+    rpc.call(boxd, "box_upsert_sandbox_admission_grant", grant, headers=instance).ok()
+
+
 def test_reload_leaves_roots_alone(start_boxd, places):
     one, two, _ = places
     config = {"mounts": {"allowed_roots": [str(one), str(two)]}}

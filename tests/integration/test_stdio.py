@@ -174,7 +174,7 @@ def test_still_listens(start_stdio):
     boxd = start_stdio("--host", "127.0.0.1", "--ws-control-port", "0", tcp=False)
     boxd.ask("box_create_session", {"session_id": "a"}).ok()
     boxd.find_port()
-    assert [info["session_id"] for info in boxd.tcp.get("/v1/sessions").ok()["sessions"]] == ["a"]
+    assert boxd.tcp.get("/healthz").ok()["resources"]["sessions"] == 1
 
 
 def test_port_in_use(start_stdio):
@@ -298,3 +298,33 @@ def test_wrapper(start_boxd):
                           input=json.dumps(rpc.request(1, "__ping")).encode() + b"\n")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["code"] == 0
+
+
+def test_the_port_is_for_the_relay(start_stdio):
+    """Anybody on the machine can connect to it: without a secret it has health and the relay, and no more."""
+    boxd = start_stdio("--host", "127.0.0.1", "--ws-control-port", "0", tcp=False)
+    assert boxd.ask("__ping").ok() == {}
+    boxd.find_port()
+    client = boxd.tcp
+    assert client.get("/healthz").status == 200
+    for method, path in (("GET", "/v1/sessions"), ("GET", "/v1/status"), ("GET", "/v1/skills")):
+        assert client.request(method, path).status == 401, path
+    assert client.post("/v1/exec", {"session_id": "x", "cmd": "true"}).status == 401
+    for headers in ({}, {"X-LangBot-Instance-Id": "inst-1"}):
+        with pytest.raises(Exception, match="401"):
+            rpc.call(boxd, "__ping", headers=headers)
+    relay = client.get("/v1/sessions/none/managed-process/ws")
+    assert relay.error(400, "BoxSessionNotFoundError")
+
+
+@pytest.mark.parametrize("first", ["eof", "term"])
+def test_told_twice(start_stdio, first):
+    """LangBot closes the pipe and sends SIGTERM at once: that is one end, not a hurry."""
+    boxd = start_stdio()
+    boxd.ask("box_create_session", {"session_id": "a"}).ok()
+    if first == "eof":
+        boxd.process.stdin.close()
+    for _ in range(3):
+        boxd.process.send_signal(signal.SIGTERM)
+    assert wait_for_end(boxd) == 0, boxd.log()[-2000:]
+    assert not list((boxd.run_dir / "sessions").glob("*"))

@@ -19,9 +19,11 @@
 #include "cli/run-options.h"
 #include "cli/run-report.h"
 #include "cli/session-exec.h"
+#include "cli/skill.h"
 #include "cli/sse.h"
 #include "cli/table.h"
 #include "cli/top-table.h"
+#include "cli/verbs.h"
 #include "core/mem.h"
 
 static const struct verb run = {
@@ -521,6 +523,10 @@ static void test_session_spec(void **state)
     REFUSED("--url and --token-file are for --session", W("--url"), W("unix:/x"), W("ls"));
     REFUSED("--image: 'debian' is unknown; it can be host", W("--image"), W("debian"), W("ls"));
     REFUSED("--session: a name that is empty", W("--session="), W("ls"));
+    SPEC("{\"skills\":[\"pdf\",\"a-b\"]}", W("--skill"), W("pdf"), W("--skill=a-b"), W("ls"));
+    REFUSED("--skill: a name that is empty", W("--skill="), W("ls"));
+    REFUSED("--skill is for --session: it is boxd that keeps skills", W("--skill"), W("pdf"),
+            W("ls"));
     REFUSED("no command given; see box run --help", W("--session"), W("s"), W("--plan"));
 }
 
@@ -564,6 +570,8 @@ static void test_daemon_errors(void **state)
                  ERROR_INVALID, "m", "h");
     assert_error(404, "{\"error\":{\"code\":\"BoxValidationError\",\"message\":\"m\"}}",
                  ERROR_NOT_FOUND, "m", "");
+    assert_error(409, "{\"error\":{\"code\":\"BoxValidationError\",\"message\":\"m\"}}",
+                 ERROR_EXISTS, "m", "");
     assert_error(500, "{\"error\":{\"code\":\"Unheard\",\"message\":\"%s\"}}", ERROR_SYSTEM, "%s",
                  "");
     assert_error(502, "Bad Gateway\nmore", ERROR_PROTOCOL, "the answer was 502: Bad Gateway",
@@ -757,6 +765,87 @@ static void test_table(void **state)
                    "h\xc3\xa9    1.5K  a?[\n");
 }
 
+/* One column gives way, so that those behind it are seen; its heading stays. */
+static void test_table_yields(void **state)
+{
+    static const char *const headings[] = {"NAME", "~NOTE", ">AGE", NULL};
+    cleanup_table struct table table;
+    (void)state;
+    table_init(&table, headings);
+    table_add(&table, "a");
+    table_add(&table, "a rather long n\xc3\xb6te");
+    table_add(&table, "5d");
+    assert_printed(&table, 0, 0,
+                   "NAME  NOTE                AGE\n"
+                   "a     a rather long n\xc3\xb6te   5d\n");
+    assert_printed(&table, 29, 0,
+                   "NAME  NOTE                AGE\n"
+                   "a     a rather long n\xc3\xb6te   5d\n");
+    assert_printed(&table, 20, 0,
+                   "NAME  NOTE       AGE\n"
+                   "a     a rather\xe2\x80\xa6   5d\n");
+    assert_printed(&table, 28, 0,
+                   "NAME  NOTE               AGE\n"
+                   "a     a rather long n\xc3\xb6\xe2\x80\xa6   5d\n");
+    assert_printed(&table, 10, 0,
+                   "NAME  NOTE\n"
+                   "a     a r\xe2\x80\xa6\n");
+}
+
+/* --- verbs below verbs ------------------------------------------------------------------------ */
+
+static int ran;
+
+static int run_below(const struct verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    ran = argc;
+    assert_string_equal(argv[0], "one");
+    return 7;
+}
+
+static void test_verbs_below(void **state)
+{
+    static const struct verb one = {
+        .name = "top one", .arguments = "X", .help = "First.", .run = run_below};
+    static const struct verb *const below[] = {&one, NULL};
+    static const struct verb top = {.name = "top",
+                                    .arguments = "VERB",
+                                    .help = "All.",
+                                    .run = verbs_run,
+                                    .below = below,
+                                    .misuse = EXIT_USAGE};
+    char text[256] = "";
+    (void)state;
+    assert_int_equal(verbs_run(&top, 3, (char *[]){W("top"), W("one"), W("x"), NULL}), 7);
+    assert_int_equal(ran, 2);
+    assert_int_equal(verbs_run(&top, 2, (char *[]){W("top"), W("on"), NULL}), EXIT_USAGE);
+    assert_int_equal(verbs_run(&top, 2, (char *[]){W("top"), W(""), NULL}), EXIT_USAGE);
+    FILE *out = fmemopen(text, sizeof text, "w");
+    options_help(&top, out);
+    fclose(out);
+    assert_string_equal(text, "usage: box top VERB\n\nAll.\n\n  one       First.\n\n"
+                              "box help top VERB says more.\n");
+}
+
+static void test_skill_targets(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *target;
+    } files[] = {
+        {"SKILL.md", "/v1/skills/a%20b/files/SKILL.md"},
+        {"/x//y z", "/v1/skills/a%20b/files/x/y%20z"},
+        {"/", "/v1/skills/a%20b/files/"},
+        {"", "/v1/skills/a%20b/files/"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        cleanup_free char *target = client_skill_target("a b", files[i].path);
+        assert_string_equal(target, files[i].target);
+    }
+}
+
 static void test_times(void **state)
 {
     static const struct {
@@ -851,6 +940,9 @@ int main(void)
         cmocka_unit_test(test_copy_words),
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_table_yields),
+        cmocka_unit_test(test_verbs_below),
+        cmocka_unit_test(test_skill_targets),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_top),
         cmocka_unit_test(test_places),

@@ -474,7 +474,7 @@ static void test_admission_from_now_on(void **state)
     world_reconfigure(with_admission);
     assert_error(peer_answer(&plain, hangs), "BoxAdmissionError", NULL);
     world_wait_gone(physical(&one, "x"));
-    assert_true(world_has("mine"));
+    world_wait_gone("mine");
     /* There is no way back. */
     world_reconfigure(NULL);
     ask_error(&host, &one, "box_exec", "{'session_id':'x','cmd':'echo x'}", "BoxReadinessError",
@@ -501,7 +501,7 @@ static void test_adopted_sessions(void **state)
     world_close(true);
     world_open(with_admission);
     world_wait_gone(physical(&one, "global"));
-    assert_true(world_has("mine"));
+    world_wait_gone("mine");
     peer_open(&host, WORLD_INSTANCE);
     give(&one, 1, 60000);
     ask(&host, &one, "box_exec", "{'session_id':'x','cmd':'echo x'}");

@@ -23,8 +23,9 @@ static void names(void **state)
 {
     (void)state;
     static const char *const good[] = {"a", "A-b_9", "技能", "Ünï", "½", "123", "-a"};
-    static const char *const bad[] = {"",       "-",        "_-", "a b", "../x", "/x",       "a.b",
-                                      "a\xff", "．．／x", "a\n", "e\xcc\x81", "a\xe2\x80\x8b"};
+    static const char *const bad[] = {"",        "-",   "_-",        "a b",
+                                      "../x",    "/x",  "a.b",       "a\xff",
+                                      "．．／x", "a\n", "e\xcc\x81", "a\xe2\x80\x8b"};
     char longest[SKILL_NAME_MAX * 2 + 2];
     for (size_t i = 0; i < ARRAY_SIZE(good); i++)
         assert_int_equal(text_check_name(good[i], strlen(good[i]), NULL), 0);
@@ -44,11 +45,25 @@ static void paths(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "."},           {".", "."},         {"a", "a"},         {"a/./b", "a/b"},
-        {"a//b/", "a/b"},    {"a/../b", "b"},    {"a/..", "."},      {"..", ".."},
-        {"a/../..", ".."},   {"../a", "../a"},   {"../../a", "../../a"}, {"/", "/"},
-        {"/..", "/"},        {"/a/../..", "/"},  {"//a", "//a"},     {"///a", "/a"},
-        {"a/b/../../c", "c"}, {"..a/b", "..a/b"}, {"a/...", "a/..."},
+        {"", "."},
+        {".", "."},
+        {"a", "a"},
+        {"a/./b", "a/b"},
+        {"a//b/", "a/b"},
+        {"a/../b", "b"},
+        {"a/..", "."},
+        {"..", ".."},
+        {"a/../..", ".."},
+        {"../a", "../a"},
+        {"../../a", "../../a"},
+        {"/", "/"},
+        {"/..", "/"},
+        {"/a/../..", "/"},
+        {"//a", "//a"},
+        {"///a", "/a"},
+        {"a/b/../../c", "c"},
+        {"..a/b", "..a/b"},
+        {"a/...", "a/..."},
     };
     static const char *const archive[][2] = {
         {"  a/b ", "a/b"}, {"\\a\\b\\", "a/b"}, {"///", ""}, {"", ""}, {"/a", "a"}};
@@ -67,7 +82,9 @@ static void spaces_and_lines(void **state)
     (void)state;
     cleanup_free char *stripped = text_stripped(" \t\r\n\x1c\xc2\x85\xe3\x80\x80x y\xc2\xa0 ");
     assert_string_equal(stripped, "x y");
-    static const char text[] = "a\r\nb\rc\x0b" "d\xe2\x80\xa8" "e";
+    static const char text[] = "a\r\nb\rc\x0b"
+                               "d\xe2\x80\xa8"
+                               "e";
     static const size_t ends[] = {1, 4, 6, 8, 12};
     size_t at = 0;
     for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
@@ -205,10 +222,11 @@ static void reading(void **state)
     check_read("", "dir", "dir", "", "");
     check_read("---\nname: a\n", "dir", "dir", "", "---\nname: a\n");
     check_read("----\nname: a\n---\n", "dir", "dir", "", "----\nname: a\n---\n");
-    check_read("\xef\xbb\xbf---\nname: a\n---\n", "dir", "dir", "", "\xef\xbb\xbf---\nname: a\n---\n");
+    check_read("\xef\xbb\xbf---\nname: a\n---\n", "dir", "dir", "",
+               "\xef\xbb\xbf---\nname: a\n---\n");
     check_read("---\r\nname: a\r\n---\r\n\r\nDo\r\n", "a", "a", "", "\r\nDo\r\n");
-    check_read("--- \nname: 123\ndisplay_name: 0\ndescription: true\n  ---\nx", "123", "123", "True",
-               "x");
+    check_read("--- \nname: 123\ndisplay_name: 0\ndescription: true\n  ---\nx", "123", "123",
+               "True", "x");
     check_read("---\n---\nx", "dir", "dir", "", "x");
     check_read("---\n- a\n---\nx", "dir", "dir", "", "x");
     check_read("---\nname:\ndescription: ~\n---\n", "dir", "dir", "", "");
@@ -312,15 +330,20 @@ static void only_what_changes(void **state)
     (void)state;
     /* Keys, order, comments, quotes and line ends of everything else. */
     check_edit("---\n# top\nlicense: MIT\nname: 'a'\nx: {b: 1}\ndescription: old # why\n---\nDo\n",
-               "new", "---\n# top\nlicense: MIT\nname: 'a'\nx: {b: 1}\ndescription: new # why\n---\nDo\n");
+               "new",
+               "---\n# top\nlicense: MIT\nname: 'a'\nx: {b: 1}\ndescription: new # why\n---\nDo\n");
     check_edit("---\r\nname: a\r\ndescription: old\r\nv: 2\r\n---\r\nDo\r\n", "new",
                "---\r\nname: a\r\ndescription: new\r\nv: 2\r\n---\r\nDo\r\n");
-    check_edit("---\nname: a\nv: 2\n---\nDo", "new", "---\nname: a\ndescription: new\nv: 2\n---\nDo");
+    check_edit("---\nname: a\nv: 2\n---\nDo", "new",
+               "---\nname: a\ndescription: new\nv: 2\n---\nDo");
     check_edit("---\nv: 2\n---\nDo", "new", "---\nname: a\ndescription: new\nv: 2\n---\nDo");
     check_edit("---\nname: a\ndescription: old\nv: 2\n---\nDo", "", "---\nname: a\nv: 2\n---\nDo");
-    check_edit("---\nname: a\ndescription:\nv: 2\n---\n", "new", "---\nname: a\ndescription: new\nv: 2\n---\n");
-    check_edit("---\n{name: a, v: [1]}\n---\n", "x", "---\n{description: \"x\", name: a, v: [1]}\n---\n");
-    check_edit("---\n  name: a\n  v: 2\n---\n", "x", "---\n  name: a\n  description: x\n  v: 2\n---\n");
+    check_edit("---\nname: a\ndescription:\nv: 2\n---\n", "new",
+               "---\nname: a\ndescription: new\nv: 2\n---\n");
+    check_edit("---\n{name: a, v: [1]}\n---\n", "x",
+               "---\n{description: \"x\", name: a, v: [1]}\n---\n");
+    check_edit("---\n  name: a\n  v: 2\n---\n", "x",
+               "---\n  name: a\n  description: x\n  v: 2\n---\n");
     check_edit("---\nname: a\ndescription: |\n  two\n  lines\n\n# c\nv: 2\n---\n", "x",
                "---\nname: a\ndescription: x\n# c\nv: 2\n---\n");
     check_edit("---\nname: a\ndescription: >-\n  two\n  lines\nv: 2\n---\n", "",
@@ -336,8 +359,9 @@ static void anew_if_it_must(void **state)
 {
     (void)state;
     /* Removing one of two would bring the other back. */
-    cleanup_free char *out = edited("---\n# lost\ndescription: 1\nname: a\ndescription: 2\nv: [x, 2]\n---\nDo",
-                                    "a", "a", "", NULL);
+    cleanup_free char *out =
+        edited("---\n# lost\ndescription: 1\nname: a\ndescription: 2\nv: [x, 2]\n---\nDo", "a", "a",
+               "", NULL);
     cleanup_front struct front front = {.meta = NULL};
     assert_int_equal(front_read(out, strlen(out), "dir", &front, NULL), 0);
     assert_string_equal(front.description, "");
@@ -360,11 +384,52 @@ static void instructions(void **state)
 static void round_trips(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "plain", "two words", "a: b", "a #b", "- a", "? a", "'q'", "\"d\"", "x:", "#x", "[a", "{a",
-        "&a", "*a", "!a", "|", ">", "%a", "@a", "`a", "true", "null", "1", "1.5", "2024-01-01", "0x1",
-        "~", "=", "<<", "---", "...", "line\nline", "tab\tx", "é 技能 😀", "x\xe2\x80\xa8y", "\xef\xbb\xbf x",
-        "\x01\x7f", "back\\slash", "a,b", "a]b", "ends: ", "C:\\x", "x\xc2\x85y", "\xc2\xa0x", "-", "?"};
+    static const char *const texts[] = {"plain",
+                                        "two words",
+                                        "a: b",
+                                        "a #b",
+                                        "- a",
+                                        "? a",
+                                        "'q'",
+                                        "\"d\"",
+                                        "x:",
+                                        "#x",
+                                        "[a",
+                                        "{a",
+                                        "&a",
+                                        "*a",
+                                        "!a",
+                                        "|",
+                                        ">",
+                                        "%a",
+                                        "@a",
+                                        "`a",
+                                        "true",
+                                        "null",
+                                        "1",
+                                        "1.5",
+                                        "2024-01-01",
+                                        "0x1",
+                                        "~",
+                                        "=",
+                                        "<<",
+                                        "---",
+                                        "...",
+                                        "line\nline",
+                                        "tab\tx",
+                                        "é 技能 😀",
+                                        "x\xe2\x80\xa8y",
+                                        "\xef\xbb\xbf x",
+                                        "\x01\x7f",
+                                        "back\\slash",
+                                        "a,b",
+                                        "a]b",
+                                        "ends: ",
+                                        "C:\\x",
+                                        "x\xc2\x85y",
+                                        "\xc2\xa0x",
+                                        "-",
+                                        "?"};
     static const char *const bases[] = {NULL, "---\nname: a\nk: v\n---\n",
                                         "---\n{name: a, k: v}\n---\n",
                                         "---\r\nk: v\r\ndescription: 'x'\r\n---\r\n"};

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # LangBot's own clients before boxd: three generations of them, each in a virtual environment of its own, all at once.
-# usage: run.sh BUILD TOOLS clients|differential [PYTEST ARGUMENT…]
+# usage: run.sh BUILD TOOLS install|clients|differential [PYTEST ARGUMENT…]
 #
+# install         only the virtual environments
 # clients         the tests in this directory
 # differential    those in differential/: the same calls to boxd and to LangBot's runtime
 #
@@ -58,6 +59,7 @@ done
 for job in "${jobs[@]}"; do
   wait "$job" || exit 1
 done
+[ "$suite" != install ] || exit 0
 
 jobs=()
 for version in "${versions[@]}"; do
@@ -69,7 +71,11 @@ for i in "${!versions[@]}"; do
   log=$tools/$suite-${versions[i]}.log
   if ! wait "${jobs[i]}"; then
     failed=1
-    sed -n '/^=.* \(FAILURES\|ERRORS\) =/,/^=.* slowest /p' "$log" | head -n 200
+    if grep -q '^=.* \(FAILURES\|ERRORS\) =' "$log"; then
+      sed -n '/^=.* \(FAILURES\|ERRORS\) =/,/^=.* slowest /p' "$log" | sed -n 1,200p
+    else
+      tail -n 5 "$log"
+    fi
     echo "conformance: see $log"
   fi
   echo "$suite, langbot-plugin ${versions[i]}: $(tail -n 1 "$log")"

@@ -49,7 +49,8 @@ def skill_text(random):
         lines.append(f"{key}: {value}" if random.random() < 0.97 else f"{key}:{value}")
     for _ in range(random.choice([0, 0, 1, 1, 2, 3])):
         lines.insert(random.randrange(len(lines) + 1), random.choice(OTHERS))
-    if random.random() < 0.05:
+    # libyaml wants a space behind a colon in braces, PyYAML does not.
+    if random.random() < 0.05 and not any(line.startswith(f"{key}:") and line[len(key) + 1] != " " for line in lines for key in KEYS):
         lines = ["{" + ", ".join(lines) + "}"]
     yaml = "".join(line + "\n" for line in lines).replace("\n", end)
     opening = "---" + end if random.random() < 0.9 else random.choice(FENCES)

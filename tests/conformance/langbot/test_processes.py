@@ -278,10 +278,11 @@ async def test_each_line_is_a_message(connect):
     async with connect() as peer:
         name = unique()
         await peer.create(name)
-        script = ("import sys, time\nfor i in range(50):\n  sys.stdout.write('{\"a\":'); sys.stdout.flush(); "
+        script = ("import sys\ninput()\nfor i in range(50):\n  sys.stdout.write('{\"a\":'); sys.stdout.flush(); "
                   "sys.stdout.write('%d}\\n{\"b\":1}\\n' % i); sys.stdout.flush()\nprint('x' * 3000000)\ninput()")
         await peer.start(name, "/usr/bin/python3", "-c", script)
         async with peer.relay(name) as socket:
+            await socket.send("begin")
             for i in range(50):
                 assert [await socket.recv(), await socket.recv()] == [f'{{"a":{i}}}', '{"b":1}']
             assert await socket.recv() == "x" * 3000000

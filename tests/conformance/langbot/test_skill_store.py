@@ -106,7 +106,7 @@ def is_ours(text):
 
 
 def is_tab(theirs):
-    """libyaml reads over a tab behind a value, where PyYAML stops."""
+    """libyaml reads over a tab in or behind a plain value, where PyYAML stops."""
     return not theirs[0] and r"found character '\t'" in theirs[1]
 
 
@@ -137,7 +137,7 @@ def test_front_matter(boxd, tmp_path):
 def is_common(files):
     """Whether both should read all of it the same way."""
     texts = [content.decode("utf-8", "replace") for content in files.values() if isinstance(content, bytes)]
-    return not any(is_ours(text) or re.search(r"\t\r?\n", text) for text in texts)
+    return not any(is_ours(text) or "\t" in text for text in texts)
 
 
 def test_lists(boxd, tmp_path):
@@ -260,7 +260,9 @@ def test_writes(boxd, tmp_path):
         files = {path: content for path, content in files.items() if not isinstance(content, str)}
         here, there = two_roots(tmp_path, index, files)
         source = tmp_path / f"{index}-source"
-        lay(source, cases.package(maker, cases.good_text(maker, "imported")))
+        package = cases.package(maker, cases.good_text(maker, "imported"))
+        # Python follows links out of the package, and round and round.
+        lay(source, {path: content for path, content in package.items() if content not in (".", "../..", "/etc/passwd")})
         one, store = boxd(here), python_store(there)
         for _ in range(6):
             names = [skill["name"] for skill in store.list_skills()]

@@ -5,11 +5,20 @@ checked for their form and compared as such. Of an error, the class is compared 
 import re
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
+SKILL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00")
+STORE = re.compile(r"^/.*?/skills(?=/|$)")
 ERROR_CLASS = re.compile(r"([A-Za-z]+): ")
 
 
 def _time(value):
+    if isinstance(value, str) and SKILL_TIME.fullmatch(value):
+        return "<time of a file>"
     return "<time>" if isinstance(value, str) and TIME.fullmatch(value) else value
+
+
+def _package(value):
+    """Each side has a store of its own."""
+    return STORE.sub("<store>", value) if isinstance(value, str) else value
 
 
 def _text(value):
@@ -24,6 +33,8 @@ def _milliseconds(value):
 # By the last key of where they are.
 FORMS = {
     "created_at": _time,
+    "updated_at": _time,
+    "package_root": _package,
     "last_used_at": _time,
     "started_at": _time,
     "exited_at": _time,
@@ -59,6 +70,9 @@ def normalise(action, answer):
         data["name"] = _text(data["name"])
     elif action == "box_status":
         data["backend"]["name"] = _text(data["backend"].get("name"))
+    elif action == "box_list_skills":
+        # Newest first, by times that are each side's own: script_skills.py compares the order where they are the same.
+        data["skills"].sort(key=lambda skill: skill["package_root"])
     elif action == "box_get_sessions" and isinstance(data.get("sessions"), list):
         # 0.5's runtime keeps them in a set; the order of 0.4's is compared by the script about it.
         data["sessions"].sort(key=lambda info: info.get("session_id", ""))

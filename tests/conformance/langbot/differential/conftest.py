@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import itertools
 import tempfile
 from pathlib import Path
@@ -12,6 +13,11 @@ from pair import Pair, Tally
 TALLY = Tally()
 
 
+def pytest_configure(config):
+    # Debian's Python 3.11 fails now and then at parsing sources for the other styles.
+    config.option.tbstyle = "native"
+
+
 @pytest.fixture(scope="session")
 def tally():
     return TALLY
@@ -22,7 +28,9 @@ def base():
     with tempfile.TemporaryDirectory(prefix="boxd-differential-") as name:
         path = Path(name)
         path.chmod(0o711)
-        yield path
+        # LangBot's client makes directories where it is started.
+        with contextlib.chdir(path):
+            yield path
 
 
 @pytest.fixture(scope="session")

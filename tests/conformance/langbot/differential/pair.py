@@ -22,6 +22,7 @@ class Tally:
 
     def __init__(self):
         self.steps = 0
+        self.scripted = 0  # those of scripts
         self.seen = {}  # how often each listed difference was met
         self.scripts = set()
 
@@ -74,7 +75,7 @@ class Pair:
         async def one(connection):
             deadline = time.monotonic() + sides.PATIENCE
             while True:
-                answer = await self._ask_one(connection, action, data, OWN)
+                answer = await self.ask_one(connection, action, data)
                 if ready(answer):
                     return answer
                 assert time.monotonic() < deadline, f"{connection.side.name} never got there: {answer}"
@@ -95,9 +96,9 @@ class Pair:
             await connection.send(text)
             # What is ignored is answered by nothing; what comes after it is answered later than it.
             for _ in range(2):
-                pong = await self._ask_one(connection, "__ping", {}, OWN)
+                pong = await self.ask_one(connection, "__ping", {})
                 assert pong and pong["code"] == 0, f"{connection.side.name} is broken by {text[:200]}: {pong}"
-            return await connection.answer(sequence, 0.05)
+            return await connection.answer(sequence, 0.05 if isinstance(message, str) else sides.PATIENCE)
 
         answers = await asyncio.gather(*map(one, self.connections, sequences))
         return self._judge(None, answers, **expectations)
@@ -111,10 +112,11 @@ class Pair:
             sequences.append(sequence)
         return action, sequences
 
-    async def finish(self, started, patience=sides.PATIENCE, **expectations):
+    async def finish(self, started, patience=(sides.PATIENCE, sides.PATIENCE), **expectations):
+        """`patience`: after so many seconds, each side's, there is no answer."""
         action, sequences = started
-        answers = await asyncio.gather(*(connection.answer(sequence, patience)
-                                         for connection, sequence in zip(self.connections, sequences)))
+        answers = await asyncio.gather(*(connection.answer(*how) for connection, *how in
+                                         zip(self.connections, sequences, patience)))
         return self._judge(action, answers, **expectations)
 
     # --- how ---
@@ -127,13 +129,14 @@ class Pair:
             message["context"] = context
         return json.dumps(message)
 
-    async def _ask_one(self, connection, action, data, context):
+    async def ask_one(self, connection, action, data, context=OWN):
+        """One request to one side; nothing is compared."""
         sequence = connection.next()
         await connection.send(self._request(sequence, action, data, context))
         return await connection.answer(sequence)
 
     async def _ask(self, action, data, context):
-        return await asyncio.gather(*(self._ask_one(connection, action, data, context) for connection in self.connections))
+        return await asyncio.gather(*(self.ask_one(connection, action, data, context) for connection in self.connections))
 
     def _judge(self, action, answers, names=(), **expectations):
         """`names`: what both messages of a failure must hold, such as the field that is wrong."""
@@ -193,9 +196,9 @@ class Pair:
     async def clear(self):
         """Deletes what a script has left, on each side as it is there."""
         for connection in self.connections:
-            listing = await self._ask_one(connection, "box_get_sessions", {}, OWN)
+            listing = await self.ask_one(connection, "box_get_sessions", {})
             for info in listing["data"].get("sessions", ()):
-                await self._ask_one(connection, "box_delete_session", {"session_id": info["session_id"]}, OWN)
+                await self.ask_one(connection, "box_delete_session", {"session_id": info["session_id"]})
 
 
 def clip(value, limit=400):

@@ -3,7 +3,7 @@
 
 import listed
 from scripts import exec_of, run, script
-from script_processes import SLEEP, ask, has_exited, sh, start
+from script_processes import SLEEP, SOON, ask, has_exited, sh, start
 
 
 @script()
@@ -70,7 +70,7 @@ async def capacity(pair):
     await pair.call("box_start_managed_process", start("a", **SLEEP))
     # Nor does one that is over.
     await pair.call("box_stop_managed_process", ask("c", "more"))
-    await pair.call("box_start_managed_process", sh("a", "sleep 0.2", process_id="short"))
+    await pair.call("box_start_managed_process", sh("a", "exit 0", process_id="short"), ignore=SOON)
     await pair.until("box_get_managed_process", ask("a", "short"), has_exited)
     await pair.call("box_start_managed_process", start("a", **SLEEP))
 
@@ -92,7 +92,7 @@ async def completed(pair):
     """Of processes that are over, the latest so many are remembered."""
     await pair.call("box_create_session", {"session_id": "s"})
     for name in ("a", "b", "c"):
-        await pair.call("box_start_managed_process", sh("s", "sleep 0.2", process_id=name))
+        await pair.call("box_start_managed_process", sh("s", "exit 0", process_id=name), ignore=SOON)
         await pair.until("box_get_managed_process", ask("s", name), has_exited)
     for name in ("a", "b", "c"):
         await pair.call("box_get_managed_process", ask("s", name))
@@ -102,7 +102,7 @@ async def completed(pair):
 @script(since="0.4.17", config={"limits": {"completed_process_retention_sec": 0}})
 async def not_remembered(pair):
     await pair.call("box_create_session", {"session_id": "s"})
-    await pair.call("box_start_managed_process", sh("s", "sleep 0.2"))
+    await pair.call("box_start_managed_process", sh("s", "exit 0"), ignore=SOON)
     await pair.until("box_get_managed_process", ask("s"), has_exited)
 
 

@@ -8,7 +8,7 @@ import aiohttp
 
 import listed
 import sides
-from script_processes import SLEEP, ask, has_exited, sh, start
+from script_processes import SLEEP, SOON, ask, has_exited, sh, start
 from scripts import script
 
 
@@ -178,7 +178,7 @@ async def refusals(pair):
     await refused(pair, session="nobody")
     await refused(pair)
     await refused(pair, process=None)
-    await pair.call("box_start_managed_process", sh("s", "sleep 0.2", process_id="p"))
+    await pair.call("box_start_managed_process", sh("s", "exit 0", process_id="p"), ignore=SOON)
     await refused(pair, process="other")
     await pair.until("box_get_managed_process", ask("s", "p"), has_exited)
     await refused(pair, process="p")

@@ -100,7 +100,7 @@ async def places_of_its_own(pair):
     for place in ("/", "/usr", "/proc/x"):
         await pair.call("box_create_session", {"session_id": "s", "mount_path": place}, differs="places-of-its-own", at="outcome")
         for connection in pair.connections:
-            await pair._ask_one(connection, "box_delete_session", {"session_id": "s"}, pair.OWN)
+            await pair.ask_one(connection, "box_delete_session", {"session_id": "s"})
 
 
 @script()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """0.5: who asks. Contexts, workspaces, and the fence of generations."""
 
+import sides
 from scripts import exec_of, run, script
 from script_processes import SLEEP, ask, start
 
@@ -129,11 +130,11 @@ async def generations(pair):
 @script(since="0.5")
 async def overtaken(pair):
     """A command that runs while a newer generation comes. The Python runtime never answers it."""
-    old = await pair.start("box_exec", exec_of("sleep 20"))
+    old = await pair.start("box_exec", exec_of("sleep 5"))
     await pair.until("box_get_sessions", {}, is_there)
     pair.generation = 2
     await pair.call("box_get_sessions")
-    await pair.finish(old, patience=1, differs="overtaken-is-answered", at="outcome")
+    await pair.finish(old, patience=(sides.PATIENCE, 1), differs="overtaken-is-answered", at="outcome")
     await run(pair, "echo new")
 
 

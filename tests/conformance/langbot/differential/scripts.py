@@ -32,7 +32,3 @@ def exec_of(cmd, session="s", **more):
 async def run(pair, cmd, session="s", differs=None, at=None, **more):
     """Runs a command in both."""
     return await pair.call("box_exec", exec_of(cmd, session, **more), differs=differs, at=at)
-
-
-def failed(answer):
-    return answer["code"] != 0

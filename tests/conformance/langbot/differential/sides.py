@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two that are compared: a boxd of this tree, and the Python runtime of the langbot-plugin that is installed beside
-this interpreter. Both are the real programs in processes of their own; the Python runtime drives docker's command line,
-which is the stub in `stub/` unless a docker engine is asked for.
+this interpreter. Both are the real programs in processes of their own, unchanged; the Python runtime drives docker's
+command line, which is the stub in `stub/`: everything but isolation, quickly, and without an engine.
 
-Settings, all from the environment:
-
-  BOX_BUILD      the build directory (default: build/ of the source tree)
-  DIFF_DOCKER    "real": the docker on PATH, whose engine has the image of LangBot's specs; else the stub
-"""
+BOX_BUILD in the environment is the build directory (default: build/ of the source tree)."""
 
 import asyncio
 import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,7 +22,6 @@ import aiohttp
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 BUILD = Path(os.environ.get("BOX_BUILD", ROOT / "build")).resolve()
-REAL_DOCKER = os.environ.get("DIFF_DOCKER") == "real"
 
 # Ceilings against hanging, not measures.
 PATIENCE = 60
@@ -109,9 +103,8 @@ class Python(Side):
         containers.mkdir()
         env = clean_environment()
         env["LANGBOT_BOX_CONFIG"] = json.dumps(config)
-        if not REAL_DOCKER:
-            env["PATH"] = f"{HERE / 'stub'}:{env['PATH']}"
-            env["STUB_DOCKER"] = str(containers)
+        env["PATH"] = f"{HERE / 'stub'}:{env['PATH']}"
+        env["STUB_DOCKER"] = str(containers)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -126,8 +119,7 @@ class Python(Side):
 
 
 def clean_environment():
-    keep = {name: os.environ[name] for name in ("HOME", "DOCKER_HOST") if name in os.environ}
-    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", **keep}
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"}
 
 
 class Connection:
@@ -177,7 +169,3 @@ class Connection:
         await self.socket.close()
         await self.http.close()
         await self.reader
-
-
-def remove(directory):
-    shutil.rmtree(directory, ignore_errors=True)

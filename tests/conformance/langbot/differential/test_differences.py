@@ -11,8 +11,8 @@ VERSIONS = {"0.4.2", "0.4.17", "0.5.5"}
 
 
 def documented():
-    """The ids in the page: the first column of the table below its heading."""
-    found = re.search(r"^## Differences$.*?^### Behaviour$(.*?)(?=^##|\Z)", PAGE.read_text(), re.M | re.S)
+    """The ids in the page: the first columns of the tables from `Behaviour` on, which have them."""
+    found = re.search(r"^## Differences$.*?^### Behaviour$(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
     assert found, f"{PAGE} has no section about them"
     return re.findall(r"^\| `([a-z0-9-]+)` \|", found.group(1), re.M)
 

@@ -1,0 +1,3 @@
+import sys
+
+print("tool", *sys.argv[1:])
