@@ -43,8 +43,9 @@ struct api_config {
     void *ready_data;
     struct rpc_config rpc;
     bool relay_only; /* by TCP, for who shows no secret: the relay, and questions about health */
-    uint64_t skills_quota_bytes; /* of each tenant's skills, and of those that are none's; 0: none */
-    bool skills_writable;        /* packages are mounted so */
+    uint64_t
+        skills_quota_bytes; /* of each tenant's skills, and of those that are none's; 0: none */
+    bool skills_writable;   /* packages are mounted so */
 };
 
 /* Defaults: no token, 16 MiB, WIRE's session, 30 s, no maximum. */

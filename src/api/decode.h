@@ -63,8 +63,8 @@ struct terminal_size {
 int decode_resize(const json_t *message, struct terminal_size *ret, struct error *err);
 
 extern const struct route_body body_session, body_exec, body_exec_flat, body_process, body_signal;
-extern const struct route_body body_skill, body_skill_edit;         /* skill-fields.c */
-extern const struct route_body body_session_nested; /* the `spec` of a body_exec */
+extern const struct route_body body_skill, body_skill_edit; /* skill-fields.c */
+extern const struct route_body body_session_nested;         /* the `spec` of a body_exec */
 
 /* --- queries --- */
 

@@ -107,9 +107,8 @@ enum guard_verdict guard_browser(const struct api_config *config,
 
 enum guard_verdict guard_token(const struct api_config *config, const struct guard_request *request)
 {
-    if (request->from == HTTP_UNIX ||
-        (request->from == HTTP_LOOPBACK && !bearer_token(config) &&
-         (!config->relay_only || request->langbot)))
+    if (request->from == HTTP_UNIX || (request->from == HTTP_LOOPBACK && !bearer_token(config) &&
+                                       (!config->relay_only || request->langbot)))
         return GUARD_PASS;
     return shows_secret(config, request) ? GUARD_PASS : GUARD_TOKEN;
 }

@@ -18,7 +18,7 @@ struct guard_request {
     const char *host; /* headers, NULL if they are not there */
     const char *origin;
     const char *authorization;
-    bool langbot; /* what it asks for is LangBot's */
+    bool langbot;        /* what it asks for is LangBot's */
     const char *control; /* LangBot's token, on paths that are LangBot's; else NULL */
 };
 

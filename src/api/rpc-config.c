@@ -44,16 +44,17 @@ void rpc_config_copy(struct rpc_config *to, const struct rpc_config *from)
 
 bool rpc_instance_valid(const char *id)
 {
-    size_t size = strspn(
-        id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-");
+    size_t size = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-");
     return size > 0 && size <= INSTANCE_MAX && !id[size] && isalnum((unsigned char)id[0]);
 }
 
 int rpc_control_token_check(const char *token, struct error *err)
 {
     if (strlen(token) < CONTROL_TOKEN_MIN || strpbrk(token, " \t\r\n\v\f")) {
-        error_set(err, ERROR_INVALID, "the control token must be at least %d characters, and no "
-                  "white space among them", CONTROL_TOKEN_MIN);
+        error_set(err, ERROR_INVALID,
+                  "the control token must be at least %d characters, and no "
+                  "white space among them",
+                  CONTROL_TOKEN_MIN);
         return error_hint(err, "openssl rand -hex 32");
     }
     return 0;

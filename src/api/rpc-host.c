@@ -59,8 +59,7 @@ void rpc_backend_info(struct rpc_call *call)
    everybody's. It gets the answer that lets it go on. */
 static bool is_guest(const struct rpc_call *call)
 {
-    return call->side == RPC_PLAIN &&
-           (call->rpc->instance || rpc_admission_required(call->rpc));
+    return call->side == RPC_PLAIN && (call->rpc->instance || rpc_admission_required(call->rpc));
 }
 
 void rpc_init(struct rpc_call *call)
@@ -73,8 +72,8 @@ void rpc_init(struct rpc_call *call)
                   "does");
     int rc = is_guest(call) ? 0
              : config->init ? config->init(config->init_data, call->data, &err)
-                          : error_set(&err, ERROR_UNSUPPORTED,
-                                      "the configuration cannot be changed from here");
+                            : error_set(&err, ERROR_UNSUPPORTED,
+                                        "the configuration cannot be changed from here");
     if (rc < 0) {
         rpc_fail_as(call,
                     err.code == ERROR_INVALID ? "ValueError"

@@ -24,7 +24,7 @@
 #define RPC_UPLOADS_MAX   128
 #define RPC_CHUNK_BYTES   (16u << 10) /* of an upload, and of a message on standard output */
 #define RPC_ERROR_CHARS   4096
-#define RPC_UNSENT_MAX    (32u << 20)        /* of a peer that does not read; then it is over */
+#define RPC_UNSENT_MAX    (32u << 20)         /* of a peer that does not read; then it is over */
 #define RPC_UPLOAD_BYTES  (UINT64_C(1) << 30) /* of all connections together */
 
 struct rpc_conn;

@@ -199,10 +199,8 @@ static void give_up(void *owner, const char *reason)
     uv_timer_start(&stdio->patience, on_patience, 0, 0);
 }
 
-static const struct rpc_transport transport = {.send = send_message,
-                                               .pause = pause_messages,
-                                               .resume = resume_messages,
-                                               .give_up = give_up};
+static const struct rpc_transport transport = {
+    .send = send_message, .pause = pause_messages, .resume = resume_messages, .give_up = give_up};
 
 /* The api stops: what is under way is answered with that. */
 static void on_stop(struct live *live)

@@ -53,10 +53,8 @@ static void give_up(void *owner, const char *reason)
     ws_close(owner, WS_TRY_AGAIN, reason);
 }
 
-static const struct rpc_transport transport = {.send = send_message,
-                                               .pause = pause_messages,
-                                               .resume = resume_messages,
-                                               .give_up = give_up};
+static const struct rpc_transport transport = {
+    .send = send_message, .pause = pause_messages, .resume = resume_messages, .give_up = give_up};
 
 /* --- what comes from the peer --- */
 

@@ -2,7 +2,6 @@
 /* LangBot's RPC as a whole: what all connections share. */
 #include "api/rpc-internal.h"
 
-
 #include "core/clock.h"
 #include "core/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LangBot's action RPC: named actions as JSON messages, over a WebSocket (/rpc/ws) or standard input
-   and output. docs/langbot.md is what it promises.
+/* LangBot's action RPC: named actions as JSON messages, over a WebSocket (/rpc/ws) or standard
+   input and output. docs/langbot.md is what it promises.
 
    Three generations of clients come to the same place. Who names its instance at the connection
    (0.5) speaks for workspaces, and each of its requests about sandboxes carries a context that says
@@ -24,7 +24,7 @@ struct rpc_config {
     uint32_t max_records;    /* workspaces remembered by fence and grants */
     char *default_workspace; /* absolute; NULL: none */
     char *skills_root;       /* absolute; NULL: none */
-    bool shares_files;       /* with its peer, which started it: what is gone is no surprise to it */
+    bool shares_files; /* with its peer, which started it: what is gone is no surprise to it */
     struct admission_policy admission;
     /* box_init: the tree is merged over the configuration (api_reconfigure() and the like are
        called before it returns), or refused, and nothing has changed. NULL: refused. */
@@ -41,8 +41,9 @@ bool rpc_instance_valid(const char *id);
 int rpc_control_token_check(const char *token, struct error *err);
 
 /* The connection on two descriptors, which are taken over: one JSON object a line, large ones in
-   chunks. They must be pipes, sockets or terminals. `ended`, once, when the peer has closed `in` and
-   every answer is out (or half a second later: it does not mean to wait), or `out` is broken. */
+   chunks. They must be pipes, sockets or terminals. `ended`, once, when the peer has closed `in`
+   and every answer is out (or half a second later: it does not mean to wait), or `out` is broken.
+ */
 struct rpc_stdio *rpc_stdio_open(struct api *api, int in, int out, void (*ended)(void *data),
                                  void *data);
 /* Also in or after `ended`, and before api_free(). Its handles close when the loop runs next. NULL

@@ -2,15 +2,12 @@
 /* What can be asked of the skill store, and the answers as JSON. Runs in the thread pool. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/skills.h"
 #include "core/fd.h"
-#include "core/path.h"
-#include "core/utf8.h"
 
 #define ENTRIES_DEFAULT 200
 
@@ -107,38 +104,12 @@ static struct skill_edit edit_of(const struct skill_ask *ask)
                                .package_root = ask->package_root};
 }
 
-/* A directory of the host that a client names: of those that may be mounted, or in the store. The
-   front is confined to these and its own; that the kernel can do that is not certain, and its own
-   are not for everybody either. A tenant's are the store's business, which tells it nothing. */
-static int find_source(const struct turn *turn, const char *given, char **ret, struct error *err)
-{
-    const struct strings *roots = &turn->ask->roots;
-    size_t size = strlen(given);
-    utf8_strip(&given, &size);
-    cleanup_free char *path = xstrndup(given, size);
-    cleanup_free char *real = *path == '/' && !turn->ask->tenant ? realpath(path, NULL) : NULL;
-    bool found = !real;
-    if (*path == '/' && !turn->ask->tenant && !real)
-        return error_set(err, ERROR_NOT_FOUND, "there is no directory '%.200s'", path);
-    for (size_t i = 0; i < roots->count && !found; i++) {
-        cleanup_free char *root = realpath(roots->items[i], NULL);
-        found = root && path_is_below(real, root);
-    }
-    if (!found) {
-        error_set(err, ERROR_DENIED, "'%.200s' lies outside the allowed roots", path);
-        return error_hint(err, "send the package as a zip archive, or have a directory above it "
-                               "added to mounts.allowed_roots");
-    }
-    *ret = real ? steal_ptr(real) : steal_ptr(path);
-    return 0;
-}
-
 static int create(struct turn *turn, struct error *err)
 {
     const struct skill *skill;
     cleanup_free char *source = NULL;
     struct skill_edit edit = edit_of(turn->ask);
-    if (edit.package_root && find_source(turn, edit.package_root, &source, err) < 0)
+    if (edit.package_root && skill_source_find(turn->ask, edit.package_root, &source, err) < 0)
         return -1;
     edit.package_root = source;
     if (skill_create(turn->scope, &edit, &skill, err) < 0)
@@ -173,7 +144,7 @@ static int scan(struct turn *turn, struct error *err)
 {
     const struct skill *skill;
     cleanup_free char *source = NULL;
-    if (find_source(turn, turn->ask->path, &source, err) < 0 ||
+    if (skill_source_find(turn->ask, turn->ask->path, &source, err) < 0 ||
         skill_scan(turn->scope, source, &skill, err) < 0)
         return -1;
     out_skill(&turn->ret->out, NULL, skill);

@@ -75,6 +75,11 @@ void skills_ask(struct api *api, struct skill_ask *ask,
 int skills_mount(const struct api *api, const struct strings *names, const struct strings *paths,
                  struct session_spec *spec, struct error *err);
 
+/* A directory of the host as a client gave it: where it really is. ERROR_DENIED if that is not a
+   place whence packages may come. (skill-source.c) */
+int skill_source_find(const struct skill_ask *ask, const char *given, char **ret,
+                      struct error *err);
+
 /* One verb, here and now. What a thread of the pool does. */
 int skill_run(struct skill_store *store, const struct skill_ask *ask, const char *scratch_dir,
               struct skill_answer *ret, struct error *err);

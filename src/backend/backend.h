@@ -172,7 +172,8 @@ struct backend_process {
     struct backend_session *session;
 };
 
-/* What stands where no backend could be had: named "none", and never available, because of `why`. */
+/* What stands where no backend could be had: named "none", and never available, because of `why`.
+ */
 struct backend *backend_none_new(uv_loop_t *loop, const char *why);
 
 /* A backend that runs nothing: sessions and processes are bookkeeping. For tests of what lies

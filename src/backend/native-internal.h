@@ -46,9 +46,9 @@ struct call_list {
 };
 
 struct native_spares {
-    struct session_spec last; /* of its kind that was asked for, … */
-    bool steady;              /* … and the one before was alike */
-    struct session_spec spec; /* of those that are there */
+    struct session_spec last;                        /* of its kind that was asked for, … */
+    bool steady;                                     /* … and the one before was alike */
+    struct session_spec spec;                        /* of those that are there */
     struct native_session *items[NATIVE_SPARES_MAX]; /* oldest first */
     unsigned count;
 };

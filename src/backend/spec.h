@@ -58,7 +58,7 @@ struct session_spec {
     struct strings skills; /* names in the skill store: whoever asks the runtime has made mounts of
                               them before */
     bool own_host_path;    /* boxd's own choice, so that no allowed root need hold it */
-    bool make_host_path; /* a host_path that is not there is made, below an allowed root */
+    bool make_host_path;   /* a host_path that is not there is made, below an allowed root */
 };
 
 /* WIRE's defaults: no name, 1 CPU, 512 MiB, 128 processes, read-only, network off. */

@@ -46,7 +46,7 @@ static int unknown_below(const struct verb *verb, const char *word)
 {
     const char *names[BELOW_MAX];
     size_t count = 0;
-    for (; verb->below[count] && count < BELOW_MAX; count++)
+    for (; count < BELOW_MAX && verb->below[count]; count++)
         names[count] = word_of(verb->below[count]);
     return verbs_unknown(verb, word, names, count);
 }

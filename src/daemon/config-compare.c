@@ -82,6 +82,7 @@ void config_copy(struct config *to, const struct config *from)
     for (size_t i = 0; i < config_key_count; i++)
         if (config_keys[i].offset != CONFIG_NOWHERE && !is_other_name(&config_keys[i]))
             take_value(to, from, &config_keys[i]);
+    to->stdio = from->stdio;
     if (from->policy) {
         to->policy = xcalloc(1, sizeof *to->policy);
         admission_policy_copy(to->policy, from->policy);

@@ -2,7 +2,6 @@
 /* The front: everything on one loop, made from the bottom up, and taken down from the top. */
 #include "daemon/daemon.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,12 +141,6 @@ static void tell_addresses(const struct daemon *daemon)
 
 static void close_all(struct daemon *daemon)
 {
-    sigset_t late;
-    /* Who is about to leave need not be told to: and without a handler it would be cut short. */
-    sigemptyset(&late);
-    sigaddset(&late, SIGTERM);
-    sigaddset(&late, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &late, NULL);
     struct backend *backend = runtime_backend(daemon->runtime);
     rpc_stdio_close(daemon->stdio);
     http_server_free(daemon->server);
@@ -162,15 +155,12 @@ static void close_all(struct daemon *daemon)
     runtime_free(daemon->runtime);
     backends_close(daemon, backend);
     daemon->native->ops->close(daemon->native);
-    for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
-        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
-    /* Nothing is left to be done but to free memory, and that is not worth waiting for. */
+    /* Signals stay watched to the end: without a handler, one that comes now would cut it short.
+       Nothing is left to be done but to free memory, and that is not worth waiting for. */
     for (int i = 0; i < CLOSE_TURNS && uv_run(&daemon->loop, UV_RUN_NOWAIT) != 0; i++)
         ;
     uv_close((uv_handle_t *)&daemon->deadline, NULL);
     uv_run(&daemon->loop, UV_RUN_NOWAIT);
-    if (uv_loop_close(&daemon->loop) != 0)
-        log_event(LOG_DEBUG, "handles_left");
     token_free(daemon->token);
     token_free(daemon->control_token);
     strings_release(&daemon->ceiling);

@@ -58,7 +58,7 @@ struct daemon {
 
     enum daemon_state state;
     uint64_t init_told_ms; /* when box_init last had something to tell; 0: never */
-    bool keep; /* sessions */
+    bool keep;             /* sessions */
     int exit_code;
     uv_signal_t signals[3];
     uv_timer_t deadline;

@@ -136,7 +136,7 @@ static void policy_of_file(const struct config *config, struct admission_policy 
     };
 }
 
-#define LOWER(field) \
+#define LOWER(field)             \
     if (ret->field > most.field) \
     ret->field = most.field
 
@@ -162,8 +162,8 @@ static void config_to_policy(const struct config *config, struct admission_polic
     LOWER(pids_limit);
     LOWER(readiness_cache_sec);
     ret->read_only_rootfs |= most.read_only_rootfs;
-    if (most.workspace_quota_mb > 0 && (ret->workspace_quota_mb == 0 ||
-                                        ret->workspace_quota_mb > most.workspace_quota_mb))
+    if (most.workspace_quota_mb > 0 &&
+        (ret->workspace_quota_mb == 0 || ret->workspace_quota_mb > most.workspace_quota_mb))
         ret->workspace_quota_mb = most.workspace_quota_mb;
 }
 #undef LOWER

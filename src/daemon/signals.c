@@ -6,8 +6,8 @@
      SIGHUP    the configuration is read again
      a second SIGTERM or SIGINT: at once
 
-   With --stdio the end of standard input is as good as SIGTERM, and LangBot may do both: there is no
-   second one then. It ends soon in any case. */
+   With --stdio the end of standard input is as good as SIGTERM, and LangBot may do both: there is
+   no second one then. It ends soon in any case. */
 #include <signal.h>
 #include <unistd.h>
 

@@ -24,12 +24,12 @@ struct websocket {
     const struct websocket_events *events;
     void *owner;
     unsigned ping_ms;
-    bool heard;   /* something came since the last ping */
-    bool pinged;  /* a ping is out */
+    bool heard;          /* something came since the last ping */
+    bool pinged;         /* a ping is out */
     uint64_t unfinished; /* the message that was under way at the last ping; 0: none */
-    bool closing; /* a close frame was sent */
-    bool feeding; /* on_input() is on the stack */
-    int over;     /* how it ended; the object goes when the loop is out of it */
+    bool closing;        /* a close frame was sent */
+    bool feeding;        /* on_input() is on the stack */
+    int over;            /* how it ended; the object goes when the loop is out of it */
 };
 
 static void refuse(struct http_request *req, int status, const char *why)

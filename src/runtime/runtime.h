@@ -43,9 +43,9 @@ struct runtime_config {
     uint64_t session_log_bytes; /* output kept for …/execs/{n}/log, of each session together */
     uint32_t outlive_seconds; /* how long sessions wait for the next boxd; 0: they end with this */
     struct strings allowed_roots; /* where host_path and extra mounts may lie */
-    bool only_allowed;            /* … and nowhere else; else an empty list is the backend's to judge */
-    uint64_t audit_bytes;         /* size at which the audit log is rotated; 0: no audit log */
-    unsigned audit_files;         /* how many old ones are kept */
+    bool only_allowed;    /* … and nowhere else; else an empty list is the backend's to judge */
+    uint64_t audit_bytes; /* size at which the audit log is rotated; 0: no audit log */
+    unsigned audit_files; /* how many old ones are kept */
 };
 
 void runtime_config_init(struct runtime_config *config); /* WIRE's defaults */

@@ -284,8 +284,8 @@ static void look_at(struct session *session, void *data)
         search->newest = parts.generation;
 }
 
-/* Nothing has been heard of the workspace, but the newest that an earlier boxd left of it is of just
-   this generation. */
+/* Nothing has been heard of the workspace, but the newest that an earlier boxd left of it is of
+   just this generation. */
 static bool was_left(struct tenants *tenants, const char *space, uint64_t generation)
 {
     struct search search = {.space = space};

@@ -2,17 +2,18 @@
 /* Private id ranges, held by locks on the bytes of a few files.
 
    Range n is taken while byte n of the file /run/boxd/idranges.(n mod SHARDS) is locked. The locks
-   are of the open file description kind, and every range has a description of its own, so a range is
-   free again exactly when the last copy of its descriptor is closed, by whoever and however that
+   are of the open file description kind, and every range has a description of its own, so a range
+   is free again exactly when the last copy of its descriptor is closed, by whoever and however that
    process ended; there is no record that could be stale. The files must stay the same files for as
-   long as sessions live: a service manager that empties /run/boxd when boxd stops (RuntimeDirectory=
-   without RuntimeDirectoryPreserve=yes) would have two sessions get the same ids.
+   long as sessions live: a service manager that empties /run/boxd when boxd stops
+   (RuntimeDirectory= without RuntimeDirectoryPreserve=yes) would have two sessions get the same
+   ids.
 
    A description can only be asked about one lock in the way, not about the first free byte, and
    each question walks the list of all locks of the file, which is why there are several. So after
-   the hint the search goes on at random places, which with half of all ranges taken needs two tries,
-   and not through the run of neighbours that a linear one would meet. It also keeps the ids of a
-   session that just ended from being given out at once. */
+   the hint the search goes on at random places, which with half of all ranges taken needs two
+   tries, and not through the run of neighbours that a linear one would meet. It also keeps the ids
+   of a session that just ended from being given out at once. */
 #include "sandbox/idrange.h"
 
 #include <errno.h>

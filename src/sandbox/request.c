@@ -108,7 +108,8 @@ int command_explain_start(const struct lane_started *started, const char *progra
                             "sees /usr of the host, and what was mounted");
     } else if (started->errnum == EACCES) {
         err->code = ERROR_DENIED;
-    } else if (started->stage == LANE_STAGE_CWD) {
+    } else if (started->stage == LANE_STAGE_CWD || started->errnum == ENAMETOOLONG ||
+               started->errnum == ENOTDIR || started->errnum == ELOOP) {
         err->code = ERROR_INVALID;
     }
     return -1;

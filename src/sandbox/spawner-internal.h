@@ -51,7 +51,7 @@ struct spawned {
     bool single;
     bool linked; /* has a link to the host's network */
     uint32_t range;
-    int netns; /* lent from the pool, or -1 */
+    int netns;           /* lent from the pool, or -1 */
     unsigned netns_slot; /* then: among the borrowers */
 };
 

@@ -55,7 +55,7 @@ int beneath_stat(int dir, const char *path, struct stat *ret)
 
 static bool is_type(int dir, const char *path, mode_t type)
 {
-    struct stat st;
+    struct stat st = {0};
     /* One call for the ordinary case: a name directly in it. */
     if (!strchr(path, '/') && fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
@@ -179,7 +179,7 @@ static unsigned char type_of(int dir, const struct dirent *entry)
 
 int beneath_list(int dir, size_t max, struct beneath_names *ret)
 {
-    cleanup_names struct beneath_names names = {NULL, 0};
+    struct beneath_names names = {NULL, 0};
     size_t room = 0;
     int rc = 0;
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -207,11 +207,12 @@ int beneath_list(int dir, size_t max, struct beneath_names *ret)
     }
     rc = -errno;
     closedir(stream);
-    if (rc < 0)
+    if (rc < 0) {
+        beneath_names_release(&names);
         return rc;
+    }
     if (names.count > 0)
         qsort(names.items, names.count, sizeof *names.items, compare_names);
     *ret = names;
-    names = (struct beneath_names){NULL, 0};
     return 0;
 }

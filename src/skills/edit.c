@@ -85,7 +85,7 @@ static int publish_one(struct write_op *op, const char *target, struct error *er
 {
     cleanup_strings struct strings targets = {0};
     strings_add(&targets, target);
-    return stage_publish(&op->stage, &targets, err);
+    return write_publish(op, &targets, err);
 }
 
 static int make_staged(struct write_op *op, struct error *err)

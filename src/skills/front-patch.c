@@ -118,22 +118,27 @@ static void make_patch(const struct front_writer *writer, size_t field, struct p
     }
 }
 
-static void apply_patches(const struct front_writer *writer, struct patch *patches, size_t count,
-                          struct buf *out)
+/* By where they begin, and where they touch in the order in which they were made. */
+static void sort_patches(struct patch *patches, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        for (size_t j = i; j > 0 && patches[j].start < patches[j - 1].start; j--) {
+            struct patch moved = patches[j];
+            patches[j] = patches[j - 1];
+            patches[j - 1] = moved;
+        }
+    }
+}
+
+static void apply_patches(const struct front_writer *writer, const struct patch *patches,
+                          size_t count, struct buf *out)
 {
     size_t at = 0;
-    /* Few, and in the order in which they were made where they touch. */
-    for (size_t done = 0; done < count; done++) {
-        struct patch *first = NULL;
-        for (size_t i = 0; i < count; i++) {
-            if (patches[i].start != SIZE_MAX && (!first || patches[i].start < first->start))
-                first = &patches[i];
-        }
-        if (first->start >= at)
-            buf_append(out, writer->text + at, first->start - at);
-        buf_append(out, first->text.data, first->text.size);
-        at = first->end > at ? first->end : at;
-        first->start = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (patches[i].start > at)
+            buf_append(out, writer->text + at, patches[i].start - at);
+        buf_append(out, patches[i].text.data, patches[i].text.size);
+        at = patches[i].end > at ? patches[i].end : at;
     }
     buf_append(out, writer->text + at, writer->size - at);
 }
@@ -148,6 +153,7 @@ void front_patch(const struct front_writer *writer, struct buf *out)
         patches[count] = (struct patch){.text = BUF_INIT(FRONT_OUT_MAX)};
         make_patch(writer, i, &patches[count++]);
     }
+    sort_patches(patches, count);
     apply_patches(writer, patches, count, out);
     for (size_t i = 0; i < count; i++)
         buf_release(&patches[i].text);

@@ -124,11 +124,25 @@ static bool same_rest(const struct value *a, const struct value *b)
     return one.size == two.size && (one.size == 0 || memcmp(one.data, two.data, one.size) == 0);
 }
 
-static bool says_what_it_should(const struct front_writer *writer, const struct buf *yaml)
+/* Whether it can stand between two fences: whole lines, and none of them a fence. */
+static bool can_be_fenced(const char *yaml, size_t size)
+{
+    for (size_t at = 0, next; at < size; at = next) {
+        const char *text = yaml + at;
+        size_t length = text_line_end(yaml, size, at, &next) - at;
+        text_strip(&text, &length);
+        if (length == 3 && memcmp(text, "---", 3) == 0)
+            return false;
+    }
+    return size == 0 || yaml[size - 1] == '\n' || yaml[size - 1] == '\r';
+}
+
+static bool says_what_it_should(const struct front_writer *writer, const struct buf *out)
 {
     cleanup_value struct value *meta = NULL;
+    const char *yaml = out->data ? out->data : "";
     unsigned line;
-    if (value_parse(yaml->data ? yaml->data : "", yaml->size, &meta, &line, NULL) < 0)
+    if (value_parse(yaml, out->size, &meta, &line, NULL) < 0)
         return false;
     if (meta && meta->kind != VALUE_MAP)
         return false;
@@ -137,16 +151,7 @@ static bool says_what_it_should(const struct front_writer *writer, const struct 
         if (compare_field(meta, front_keys[i], writer->wanted[i], &differs, NULL) < 0 || differs)
             return false;
     }
-    /* It must still be fenced by the same lines. */
-    for (size_t at = 0, next; at < yaml->size; at = next) {
-        const char *text = yaml->data + at;
-        size_t size = text_line_end(yaml->data, yaml->size, at, &next) - at;
-        text_strip(&text, &size);
-        if (size == 3 && memcmp(text, "---", 3) == 0)
-            return false;
-    }
-    char last = yaml->size > 0 ? yaml->data[yaml->size - 1] : '\n';
-    return same_rest(writer->meta, meta) && (last == '\n' || last == '\r');
+    return can_be_fenced(yaml, out->size) && same_rest(writer->meta, meta);
 }
 
 static int write_yaml(struct front_writer *writer, struct buf *out, struct error *err)

@@ -29,45 +29,56 @@ static int check_below(const struct skill_scope *scope, const char *below, struc
     return 0;
 }
 
-int scope_host_path(struct skill_scope *scope, int root, const char *path, struct host_path *ret,
-                    struct error *err)
+static int no_directory(struct error *err, int errnum, const char *path)
 {
-    cleanup_host_path struct host_path found = HOST_PATH_INIT;
     char shown[TEXT_SHOWN_SIZE];
-    cleanup_free char *clean = text_stripped(path);
-    if (*clean != '/')
+    text_shown(path, shown);
+    if (errnum == ENOTDIR || errnum == ENOENT)
+        return error_set(err, ERROR_NOT_FOUND, "there is no directory '%s'", shown);
+    return error_errno(err, errnum, "cannot open the directory '%s'", shown);
+}
+
+/* Fills in what it finds, also on failure. */
+static int find_path(struct skill_scope *scope, int root, const char *path, struct host_path *found,
+                     struct error *err)
+{
+    char shown[TEXT_SHOWN_SIZE];
+    if (*path != '/')
         return error_set(err, ERROR_INVALID, "the path '%s' is not absolute",
-                         text_shown(clean, shown));
-    found.path = realpath(clean, NULL);
-    bool inside = found.path && path_is_below(found.path, scope->path);
+                         text_shown(path, shown));
+    found->path = realpath(path, NULL);
+    int errnum = errno;
+    bool inside = found->path && path_is_below(found->path, scope->path);
     /* A tenant does not learn what exists elsewhere. */
     if (scope->tenant && !inside)
         return error_set(err, ERROR_INVALID, "the path is not in the workspace's own skill store");
-    if (!found.path)
-        return error_set(err, ERROR_NOT_FOUND, "there is no directory '%s'",
-                         text_shown(clean, shown));
-    if (inside) {
-        const char *below = found.path + strlen(scope->path);
-        found.below = xstrdup(below + strspn(below, "/"));
-        if (check_below(scope, found.below, err) < 0)
-            return -1;
-        found.dir =
-            beneath_open_plain(root, *found.below ? found.below : ".", O_RDONLY | O_DIRECTORY);
-    } else {
-        found.dir = open(found.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (found.dir < 0)
-            found.dir = -errno;
+    if (!found->path)
+        return no_directory(err, errnum, path);
+    if (!inside) {
+        found->dir = open(found->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return found->dir < 0 ? no_directory(err, errno, path) : 0;
     }
-    if (found.dir < 0) {
-        int rc = found.dir;
-        found.dir = -1;
-        if (rc == -ENOTDIR || rc == -ENOENT)
-            return error_set(err, ERROR_NOT_FOUND, "there is no directory '%s'",
-                             text_shown(clean, shown));
-        return error_errno(err, -rc, "cannot open the directory '%s'", text_shown(clean, shown));
+    const char *below = found->path + strlen(scope->path);
+    found->below = xstrdup(below + strspn(below, "/"));
+    if (check_below(scope, found->below, err) < 0)
+        return -1;
+    int dir = beneath_open_plain(root, *found->below ? found->below : ".", O_RDONLY | O_DIRECTORY);
+    if (dir < 0)
+        return no_directory(err, -dir, path);
+    found->dir = dir;
+    return 0;
+}
+
+int scope_host_path(struct skill_scope *scope, int root, const char *path, struct host_path *ret,
+                    struct error *err)
+{
+    struct host_path found = HOST_PATH_INIT;
+    cleanup_free char *clean = text_stripped(path);
+    if (find_path(scope, root, clean, &found, err) < 0) {
+        host_path_release(&found);
+        return -1;
     }
     *ret = found;
-    found = (struct host_path)HOST_PATH_INIT;
     return 0;
 }
 

@@ -28,14 +28,17 @@ void index_unref(struct index *index)
     free(index);
 }
 
-/* The latest, and a number for a search that begins now. */
-static struct index *index_latest(struct skill_scope *scope, uint64_t *ret_ticket)
+/* The latest, a number for a search that begins now, and whether it should not: shared locks that
+   overlap would keep an exclusive one waiting for ever. */
+static struct index *index_latest(struct skill_scope *scope, uint64_t *ret_ticket,
+                                  bool *ret_publishing)
 {
     pthread_mutex_lock(&scope->lock);
     struct index *index = scope->index;
     if (index)
         atomic_fetch_add(&index->refs, 1);
     *ret_ticket = ++scope->tickets;
+    *ret_publishing = scope->publishing;
     pthread_mutex_unlock(&scope->lock);
     return index;
 }
@@ -168,9 +171,14 @@ int scope_index(struct skill_scope *scope, int root, bool wait, struct index **r
                 struct error *err)
 {
     uint64_t ticket;
+    bool publishing;
     bool differs = false;
     struct index *index = NULL;
-    cleanup_index struct index *old = index_latest(scope, &ticket);
+    cleanup_index struct index *old = index_latest(scope, &ticket, &publishing);
+    if (publishing && old && !wait) {
+        *ret = steal_ptr(old);
+        return 0;
+    }
     if (flock(root, LOCK_SH | (old && !wait ? LOCK_NB : 0)) < 0) {
         if (errno != EWOULDBLOCK)
             return error_errno(err, errno, "cannot lock the skill store");

@@ -184,7 +184,7 @@ static int install(struct installation *installation, struct skill_list *ret, st
     /* Once for all of it: a hundred times fsync() is a hundred times the disk's cache flushed. */
     if (syncfs(op->stage.dir) < 0)
         return error_errno(err, errno, "cannot write the skills to the disk");
-    if (stage_publish(&op->stage, &targets, err) < 0)
+    if (write_publish(op, &targets, err) < 0)
         return -1;
     return collect(installation, ret, err);
 }

@@ -192,7 +192,8 @@ int skill_zip_preview(struct skill_scope *scope, const struct skill_archive *arc
 /* All of the chosen ones, or none. */
 int skill_zip_install(struct skill_scope *scope, const struct skill_archive *archive,
                       struct skill_list *ret, struct error *err);
-/* The package as a zip archive, its directory's name on top, into a seekable file. */
+/* The package as a zip archive, its directory's name on top, into a file open for reading and
+   writing. */
 int skill_zip_export(struct skill_scope *scope, const char *name, int fd, struct error *err);
 
 /* --- validation: the published conventions, which are stricter than what the store accepts --- */

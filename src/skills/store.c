@@ -269,6 +269,21 @@ void write_end(struct write_op *op)
     *op = (struct write_op)WRITE_OP_INIT;
 }
 
+static void set_publishing(struct skill_scope *scope, bool publishing)
+{
+    pthread_mutex_lock(&scope->lock);
+    scope->publishing = publishing;
+    pthread_mutex_unlock(&scope->lock);
+}
+
+int write_publish(struct write_op *op, const struct strings *targets, struct error *err)
+{
+    set_publishing(op->scope, true);
+    int rc = stage_publish(&op->stage, targets, err);
+    set_publishing(op->scope, false);
+    return rc;
+}
+
 int write_result(struct write_op *op, const char *name, const struct skill **ret, struct error *err)
 {
     cleanup_index struct index *index = NULL;

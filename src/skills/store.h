@@ -46,6 +46,7 @@ struct skill_scope {
     struct index *index;  /* the latest; NULL: none yet */
     uint64_t tickets;
     uint64_t generation;
+    bool publishing; /* somebody needs the root for himself: no new searches */
 };
 
 /* The scope's directory, made if need be. Returns a descriptor of its own, which locks of its own
@@ -81,6 +82,8 @@ int write_stage(struct write_op *op, struct error *err);
 void write_end(struct write_op *op);
 #define cleanup_write __attribute__((cleanup(write_end)))
 
+/* stage_publish(), before which searches of this process stand back. */
+int write_publish(struct write_op *op, const struct strings *targets, struct error *err);
 /* The skill of that name after a write, as everybody sees it now. */
 int write_result(struct write_op *op, const char *name, const struct skill **ret,
                  struct error *err);

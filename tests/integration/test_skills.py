@@ -108,6 +108,8 @@ def test_import(start_boxd):
     for place in (other / "pack", own, f"{skills.root}/../own", f"{root}/../{other.name}/pack", root / "link", f" {own}"):
         skills.create("stolen", package_root=str(place).strip()).error(400, VALIDATION, "allowed roots")
     skills.create("stolen", package_root=f"{root}/none").error(404, VALIDATION)
+    for place in ("/no/such", f"{root}/../none", "/etc/none"):
+        skills.create("stolen", package_root=place).error(400, VALIDATION, "allowed roots")
     skills.create("stolen", package_root="relative").error(400, VALIDATION)
     assert skills.tree() == []
     made = skills.create("copied", package_root=str(root / "pack"), description="of mine").ok(201)["skill"]

@@ -303,7 +303,7 @@ def test_wrapper(start_boxd):
 def test_the_port_is_for_the_relay(start_stdio):
     """Anybody on the machine can connect to it: without a secret it has health and the relay, and no more."""
     boxd = start_stdio("--host", "127.0.0.1", "--ws-control-port", "0", tcp=False)
-    assert boxd.ask("__ping").ok() == {}
+    assert boxd.ask("box_init", {"limits": {"max_sessions": 7}}).ok() == {"initialized": True}
     boxd.find_port()
     client = boxd.tcp
     assert client.get("/healthz").status == 200
@@ -321,6 +321,7 @@ def test_the_port_is_for_the_relay(start_stdio):
 def test_told_twice(start_stdio, first):
     """LangBot closes the pipe and sends SIGTERM at once: that is one end, not a hurry."""
     boxd = start_stdio()
+    boxd.ask("box_init", {"limits": {"max_sessions": 7}}).ok()
     boxd.ask("box_create_session", {"session_id": "a"}).ok()
     if first == "eof":
         boxd.process.stdin.close()

@@ -410,7 +410,8 @@ static void read_tree(struct fixture *fixture, const char *text, bool only_tree,
     cleanup_json json_t *tree = NULL;
     if (json_parse(text, strlen(text), &tree, &err) < 0)
         fail_msg("%s", err.message);
-    config_read_tree(&fixture->config, config_tree_root(tree), "t", only_tree, set, &fixture->problems);
+    config_read_tree(&fixture->config, config_tree_root(tree), "t", only_tree, set,
+                     &fixture->problems);
 }
 
 static void test_tree(void **state)

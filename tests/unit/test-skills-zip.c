@@ -279,7 +279,8 @@ static void surroundings(void **state)
     for (size_t size = 0; size < data.size; size++)
         check_refused(world, "an archive cut off", "",
                       &(struct buf){.data = data.data, .size = size});
-    check_refused(world, "no archive", "end record", &(struct buf){.data = "hello", .size = 5});
+    check_refused(world, "no archive", "end record",
+                  &(struct buf){.data = (char[]){"hello"}, .size = 5});
     cleanup_free char *large = xcalloc(SKILL_ARCHIVE_MAX + 1, 1);
     check_refused(world, "a large one", "larger than",
                   &(struct buf){.data = large, .size = SKILL_ARCHIVE_MAX + 1});

@@ -6,8 +6,10 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
 
+#include "core/fd.h"
 #include "init/messages.h"
 #include "sandbox/policy.h"
 #include "sandbox/spec.h"
@@ -194,6 +196,26 @@ static void test_policy(void **state)
     strings_release(&policy.allowed_roots);
 }
 
+/* What is boxd's own is mounted by its own path, and not where a link leads to it. */
+static void test_policy_own(void **state)
+{
+    (void)state;
+    struct mount_policy policy = {.only_allowed = true};
+    struct error err = ERROR_INIT;
+    cleanup_close int fd = open("/usr/share", O_PATH | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(mount_policy_check_fd(&policy, "/usr/share", fd, &err), -1);
+    strings_add(&policy.own_roots, "/usr/share");
+    strings_add(&policy.allowed_roots, "/srv");
+    assert_int_equal(mount_policy_check(&policy, "/usr/share/x", &err), 0);
+    assert_int_equal(mount_policy_check_fd(&policy, "/usr/share", fd, &err), 0);
+    assert_int_equal(mount_policy_check_fd(&policy, "/srv/link", fd, &err), -1);
+    strings_add(&policy.allowed_roots, "/usr");
+    assert_int_equal(mount_policy_check_fd(&policy, "/srv/link", fd, &err), 0);
+    strings_release(&policy.allowed_roots);
+    strings_release(&policy.own_roots);
+}
+
 static void test_init_requests(void **state)
 {
     (void)state;
@@ -246,7 +268,8 @@ int main(void)
         cmocka_unit_test(test_defaults_are_valid), cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_truncation),         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_mount_targets),      cmocka_unit_test(test_policy),
-        cmocka_unit_test(test_init_requests),      cmocka_unit_test(test_lane_requests),
+        cmocka_unit_test(test_policy_own),         cmocka_unit_test(test_init_requests),
+        cmocka_unit_test(test_lane_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
