@@ -118,9 +118,8 @@ int multipart_boundary(const char *type, char **ret, struct error *err)
 {
     struct value value = {type, type + strlen(type)};
     struct parameter parameter;
-    int more;
     value.at += token_size(&value, "; \t");
-    while ((more = next_parameter(&value, &parameter)) > 0) {
+    while (next_parameter(&value, &parameter) > 0) {
         size_t size = strlen(parameter.text);
         if (!is_named(&parameter, "boundary"))
             continue;

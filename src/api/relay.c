@@ -174,7 +174,7 @@ static void on_stop(struct live *live)
 
 static void on_revoked(struct tenant_lease *lease)
 {
-    struct relay *relay = (struct relay *)((char *)lease - offsetof(struct relay, lease));
+    struct relay *relay = (struct relay *)(void *)((char *)lease - offsetof(struct relay, lease));
     if (relay->attachment)
         attachment_close(steal_ptr(relay->attachment));
     relay_close(relay, WEBSOCKET_POLICY, "a newer generation of this workspace has come");

@@ -19,9 +19,10 @@
 static void run(struct rpc_call *call)
 {
     /* It may be over when it returns; the message is what it looks at. */
-    cleanup_json json_t *message = steal_ptr(call->message);
+    json_t *message = steal_ptr(call->message);
     runtime_set_actor(call->api->runtime, call->conn->actor);
     call->action->run(call);
+    json_decref(message);
 }
 
 /* --- fence --- */
@@ -33,7 +34,7 @@ static bool needs_grant(const struct rpc_call *call)
 
 static struct rpc_call *call_of(struct tenant_lease *lease)
 {
-    return (struct rpc_call *)((char *)lease - offsetof(struct rpc_call, lease));
+    return (struct rpc_call *)(void *)((char *)lease - offsetof(struct rpc_call, lease));
 }
 
 static void on_revoked(struct tenant_lease *lease)

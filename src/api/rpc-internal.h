@@ -32,6 +32,7 @@ struct rpc_call;
 LIST_HEAD(rpc_conns, rpc_conn);
 LIST_HEAD(rpc_calls, rpc_call);
 LIST_HEAD(rpc_uploads, rpc_upload);
+LIST_HEAD(rpc_parses, rpc_parse);
 
 /* --- a connection, whatever carries it (rpc-conn.c) --- */
 
@@ -70,7 +71,7 @@ struct rpc_conn {
     struct rpc_calls calls; /* under way */
     unsigned inflight;      /* how many those are */
     struct rpc_uploads uploads;
-    LIST_HEAD(, rpc_parse) parses;
+    struct rpc_parses parses;
     unsigned held;   /* why it is not read from; 0: it is */
     uint64_t unsent; /* bytes of answers since the transport was full */
 };

@@ -205,7 +205,8 @@ static const struct rpc_transport transport = {
 /* The api stops: what is under way is answered with that. */
 static void on_stop(struct live *live)
 {
-    struct rpc_stdio *stdio = (struct rpc_stdio *)((char *)live - offsetof(struct rpc_stdio, live));
+    struct rpc_stdio *stdio =
+        (struct rpc_stdio *)(void *)((char *)live - offsetof(struct rpc_stdio, live));
     stdio->stopped = true;
     set_reading(stdio, false);
     rpc_conn_stop(stdio->conn);

@@ -54,8 +54,11 @@ static void forget(struct rpc_conn *conn, struct rpc_upload *upload)
 
 void rpc_uploads_release(struct rpc_conn *conn)
 {
-    while (!LIST_EMPTY(&conn->uploads))
-        forget(conn, LIST_FIRST(&conn->uploads));
+    struct rpc_upload *next;
+    for (struct rpc_upload *upload = LIST_FIRST(&conn->uploads); upload; upload = next) {
+        next = LIST_NEXT(upload, link);
+        forget(conn, upload);
+    }
 }
 
 static struct rpc_upload *add(struct rpc_conn *conn, const char *key, struct error *err)

@@ -208,12 +208,11 @@ static bool same_scope(const struct skill_ask *a, const struct skill_ask *b)
    wait are looked at in the order in which they came. */
 static bool may_run(const struct skills *skills, const struct job *job)
 {
-    const struct job *other;
     unsigned writing = 0;
     if (!writes[job->ask.verb])
         return true;
-    TAILQ_FOREACH(other, &skills->running, link)
-    {
+    for (const struct job *other = TAILQ_FIRST(&skills->running); other;
+         other = TAILQ_NEXT(other, link)) {
         if (!writes[other->ask.verb])
             continue;
         if (same_scope(&other->ask, &job->ask))

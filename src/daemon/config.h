@@ -32,7 +32,6 @@ struct config {
     char *log_format;
     char *log_level;
     char *backend;
-    bool adopt;
     uint64_t outlive_ms;
     uint64_t ready_sessions;
 
@@ -46,7 +45,6 @@ struct config {
     uint64_t milli_cpus;
     uint64_t memory_mb;
     uint64_t pids_limit;
-    bool read_only_rootfs;
     uint64_t workspace_quota_mb;
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
@@ -73,7 +71,6 @@ struct config {
     char *host_root;
     struct strings allow_net;
     uint64_t scratch_mb;
-    bool strict;
 
     char *control_token_file;
     char *trusted_instance;
@@ -81,11 +78,9 @@ struct config {
     char *default_workspace;
     char *skills_root;
     uint64_t skills_quota_mb;
-    bool skills_writable;
     uint64_t max_records;
     uint64_t max_file_bytes;
 
-    bool admission_required;
     uint64_t admission_sessions;
     uint64_t admission_processes;
     uint64_t admission_grant_ms;
@@ -93,14 +88,21 @@ struct config {
     uint64_t admission_milli_cpus;
     uint64_t admission_memory_mb;
     uint64_t admission_pids;
-    bool admission_read_only;
     uint64_t admission_quota_mb;
     uint64_t admission_cache_ms;
 
-    bool stdio; /* LangBot is at standard input and output. Of no key. */
     /* Of LangBot's tree, which may be malformed and must not be less strict for it: counts instead
        of the above. NULL: none. Of no key. */
     struct admission_policy *policy;
+
+    /* Flags, all in one place: between the others each would take the room of eight. */
+    bool adopt;
+    bool read_only_rootfs;
+    bool strict;
+    bool skills_writable;
+    bool admission_required;
+    bool admission_read_only;
+    bool stdio; /* LangBot is at standard input and output. Of no key. */
 };
 
 /* type, what stands for a value of it in the manual */
@@ -128,6 +130,7 @@ const char *config_type_name(enum config_type type);
 
 #define CONFIG_NOWHERE SIZE_MAX
 
+/* In the order of writing. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct config_key {
     const char *path;
     enum config_type type;

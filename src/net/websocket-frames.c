@@ -39,8 +39,8 @@ struct websocket_reader {
     size_t control_size;
 
     /* The current message. */
+    uint64_t begun; /* how many there were, with this one */
     bool in_message;
-    uint64_t begun; /* messages so far */
     bool text;
     unsigned fragments;
     struct utf8_check utf8;

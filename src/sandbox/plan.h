@@ -47,12 +47,12 @@ enum step_kind {
 };
 
 struct step {
-    enum step_kind kind;
     char *target; /* inside */
     char *source; /* on the host, where the kind has one */
     char *text;
     uint64_t bytes;
     uint64_t inodes;
+    enum step_kind kind;
     uint32_t mode;
     bool writable;
     bool checked; /* the source is a caller's, so the policy is asked about where it really is */
