@@ -85,8 +85,9 @@ if grep -q box.accel=kvm /proc/cmdline; then BOX_TEST_ACCEL=kvm; fi
 export LANG=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 COLUMNS=100
 
 mapfile -d '' -t arguments <"$repo/arguments.$boot"
-# What is about HTTP alone is the same on every kernel, and slow here.
-of_http=(cli_daemon.py http_hardening.py pty.py relay.py rest_files.py rest_sessions.py)
+# What is about protocols alone is the same on every kernel, and slow here.
+of_http=(cli_daemon.py cli_skill.py http_hardening.py init.py pty.py relay.py rest_files.py rest_sessions.py
+    skill_store_kill.py skills.py skills_life.py skills_rpc.py skills_sessions.py stdio.py)
 tests=(python3 -m pytest -v -rs --color=no -p no:cacheprovider
     "${of_http[@]/#/--ignore-glob=*test_}" -o testpaths=tests/integration "${arguments[@]}")
 
