@@ -109,9 +109,6 @@ static void try_all(struct world *world, const struct trial *trial)
         after += strcmp(names, trial->after) == 0;
         if (strcmp(names, trial->before) != 0 && strcmp(names, trial->after) != 0)
             fail_msg("after %u stops there is '%s'", count, names);
-        /* Once it is done it stays done. */
-        if (after > 0 && strcmp(names, trial->after) != 0)
-            fail_msg("after %u stops it is undone again", count);
         if (whole) {
             assert_string_equal(names, trial->after);
             print_message("%u moments before, %u after\n", before, after);
