@@ -8,9 +8,12 @@ import contextlib
 import datetime
 import hashlib
 import json
+import tempfile
 import os
 import re
 import signal
+
+from pathlib import Path
 
 import pytest
 
@@ -434,7 +437,9 @@ REVOKE = "box_revoke_sandbox_admission_grant"
 def start_shared(start_boxd, **policy):
     """A boxd where sandboxes need a grant. It need not be ready."""
     boxd = start_boxd(start=False)
-    root = boxd.directory / "data"
+    # A directory with project quota, where there is one: then it can be ready.
+    quota = os.environ.get("BOXD_TEST_PROJECT_DIR")
+    root = boxd.data = Path(tempfile.mkdtemp(dir=quota)) if quota else boxd.directory / "data"
     (root / "default").mkdir(parents=True, mode=0o755)
     boxd.configure({"local": {"host_root": str(root)}, "admission": {"required": True, "workspace_quota_mb": 16, **policy}})
     boxd.ready_path = "/healthz"
@@ -484,7 +489,7 @@ async def test_a_grant_and_its_end(start_boxd):
             pytest.skip(f"isolation is not ready here: {first.text}")
         result = await host.exec("echo hello > f; pwd", "x", "one")
         assert result["session_id"] == "global" and result["stdout"] == "/workspace"
-        kept = boxd.directory / "data" / "default" / "tenants" / namespace("one") / "f"
+        kept = boxd.data / "default" / "tenants" / namespace("one") / "f"
         assert kept.read_text() == "hello\n"
         (await host.ask("box_exec", {"session_id": "x", "cmd": "true", "network": "on"}, "one")).failed("BoxAdmissionError")
         running = host.send("box_exec", {"session_id": "x", "cmd": "sleep 100", "timeout_sec": 100}, "one")
@@ -510,7 +515,7 @@ async def test_a_grant_and_its_end(start_boxd):
 async def test_the_shared_workspace(start_boxd):
     boxd = await asyncio.to_thread(start_shared, start_boxd)
     marker = ".langbot-box-volume-probe-" + "0" * 32
-    path = boxd.directory / "data" / "default" / marker
+    path = boxd.data / "default" / marker
     async with peer(boxd, headers()) as host:
         (await host.ask("box_verify_shared_workspace", {"marker_name": marker})).failed("BoxReadinessError")
         path.write_text("x" * 1024)

@@ -84,6 +84,10 @@ export BOX_TEST_ACCEL=tcg
 if grep -q box.accel=kvm /proc/cmdline; then BOX_TEST_ACCEL=kvm; fi
 export LANG=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 COLUMNS=100
 
+if [[ $boot == plain ]]; then
+    install -d -m 755 /mnt/project/pytest
+    export BOXD_TEST_PROJECT_DIR=/mnt/project/pytest
+fi
 mapfile -d '' -t arguments <"$repo/arguments.$boot"
 # What is about protocols alone is the same on every kernel, and slow here.
 of_http=(cli_daemon.py cli_skill.py http_hardening.py init.py pty.py relay.py rest_files.py rest_sessions.py
