@@ -8,11 +8,10 @@ import contextlib
 import datetime
 import hashlib
 import json
-import tempfile
 import os
 import re
 import signal
-
+import tempfile
 from pathlib import Path
 
 import pytest
