@@ -91,7 +91,7 @@ fi
 mapfile -d '' -t arguments <"$repo/arguments.$boot"
 # What is about protocols alone is the same on every kernel, and slow here.
 of_http=(cli_daemon.py cli_skill.py http_hardening.py init.py pty.py relay.py rest_files.py rest_sessions.py
-    skill_store_kill.py skills.py skills_life.py skills_rpc.py skills_sessions.py stdio.py)
+    rest_processes.py skill_store_kill.py skills.py skills_life.py skills_rpc.py skills_sessions.py stdio.py)
 tests=(python3 -m pytest -v -rs --color=no -p no:cacheprovider
     "${of_http[@]/#/--ignore-glob=*test_}" -o testpaths=tests/integration "${arguments[@]}")
 

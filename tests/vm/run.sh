@@ -19,7 +19,7 @@ build=$(readlink -m "${BOX_BUILD:-$repo/build}")
 tests=${BOX_VM_TESTS:-$repo/tests/integration}
 cache=$repo/build/vm
 read -ra boots <<<"${BOX_VM_BOOTS:-plain systemd}"
-limit=${BOX_VM_TIMEOUT:-1200}
+limit=${BOX_VM_TIMEOUT:-1800}
 
 say() { echo "test-vm: $*"; }
 die() {
