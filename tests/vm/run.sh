@@ -8,7 +8,7 @@
 #   BOX_BUILD       the build directory                    (default: build)
 #   BOX_VM_TESTS    tests to run in place of tests/integration
 #   BOX_VM_BOOTS    which boots                            (default: "plain systemd")
-#   BOX_VM_TIMEOUT  seconds until a boot is killed         (default: 1200)
+#   BOX_VM_TIMEOUT  seconds until a boot is killed         (default: 1800)
 #   BOX_VM_KERNEL   kernel package                         (see mkimage.sh)
 # Exit status 0 only if the tests of every boot passed.
 set -euo pipefail
