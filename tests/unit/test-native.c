@@ -442,6 +442,7 @@ static void first_life(int tell)
     struct made made;
     struct ran ran;
     struct ran doomed;
+    struct ran waited;
     open_backend(&f);
     make(&f, &made, "00000000000000b1");
     until(&f, &made.ready);
@@ -449,6 +450,7 @@ static void first_life(int tell)
     until(&f, &ran.started);
     start(&f, &made, &doomed, "echo > /tmp/doomed; sleep 100", 0);
     until(&f, &doomed.started);
+    run(&f, &made, &waited, "until [ -e /tmp/doomed ]; do sleep 0.01; done");
     assert_true(f.backend->ops->keep(ran.process, &ran.out, 1));
     f.backend->ops->outlive(made.session, 60);
     json_t *record = f.backend->ops->record(made.session);
