@@ -30,6 +30,7 @@ struct job {
     struct skills *skills;
     struct store *store;
     struct skill_ask ask;
+    size_t held; /* bytes of what is asked */
     struct skill_answer answer;
     int rc;
     struct error err;
@@ -62,6 +63,16 @@ static const bool writes[SKILL_VERB_MAX] = {
 void skill_ask_init(struct skill_ask *ask, enum skill_verb verb)
 {
     *ask = (struct skill_ask){.verb = verb, .archive = -1};
+}
+
+/* The texts that a client can make long; the content may have NULs in it. */
+static size_t ask_bytes(const struct skill_ask *ask)
+{
+    const char *const texts[] = {ask->display_name, ask->description, ask->instructions};
+    size_t size = ask->content_size;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        size += texts[i] ? strlen(texts[i]) : 0;
+    return size;
 }
 
 void skill_ask_release(struct skill_ask *ask)
@@ -180,7 +191,7 @@ static void run(uv_work_t *work)
 /* Also when all is over: whoever asked has something to free. */
 static void job_done(struct job *job, const struct error *err)
 {
-    job->skills->held_bytes -= job->ask.content_size;
+    job->skills->held_bytes -= job->held;
     job->done(job->data, err ? NULL : &job->answer, err);
     job_free(job);
 }
@@ -245,7 +256,7 @@ static int may_wait(const struct skills *skills, const struct skill_ask *ask, st
     if (skills->stopped)
         return error_set(err, ERROR_UNAVAILABLE, "boxd is stopping");
     if ((at_once || skills->waiting_count < SKILLS_WAITING_MAX) &&
-        ask->content_size <= HELD_MAX - skills->held_bytes)
+        ask_bytes(ask) <= HELD_MAX - skills->held_bytes)
         return 0;
     error_set(err, ERROR_CAPACITY, "the skill store has as much to do as it may: %u requests wait",
               skills->waiting_count);
@@ -270,6 +281,7 @@ void skills_ask(struct api *api, struct skill_ask *ask,
     if (job->store)
         job->store->holds++;
     job->ask = *ask;
+    job->held = ask_bytes(ask);
     skill_ask_init(ask, ask->verb);
     strings_copy(&job->ask.roots, &runtime_config(api->runtime)->allowed_roots);
     if (skills->root)
@@ -279,7 +291,7 @@ void skills_ask(struct api *api, struct skill_ask *ask,
     job->data = data;
     TAILQ_INSERT_TAIL(&skills->waiting, job, link);
     skills->waiting_count++;
-    skills->held_bytes += job->ask.content_size;
+    skills->held_bytes += job->held;
     pump(skills);
 }
 

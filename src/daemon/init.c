@@ -50,12 +50,12 @@ static void merge(const struct daemon *daemon, const json_t *tree, struct config
                   struct config_problems *problems)
 {
     tree = config_tree_root(tree);
-    bool local = json_is_object(json_object_get(tree, "local"));
     config_copy(ret, daemon->config);
-    if (local)
+    if (json_is_object(json_object_get(tree, "local")))
         config_reset_section(ret, "local", set);
     config_read_tree(ret, tree, WHERE, true, set, problems);
-    if (local || is_any_set(set, "local."))
+    /* By what was set, in whatever form it came; a section that was reset counts as set. */
+    if (is_any_set(set, "local."))
         config_settle_local(ret, &daemon->ceiling, problems);
 }
 
@@ -74,19 +74,12 @@ static void tell_changed(struct daemon *daemon, const struct strings *changed)
     log_event(LOG_INFO, "init_changed", LOG_TEXT("keys", keys));
 }
 
-static bool same_policy(const struct admission_policy *a, const struct admission_policy *b)
-{
-    return a && b ? a->required == b->required && a->memory_mb == b->memory_mb &&
-                        a->pids_limit == b->pids_limit && !a->problem == !b->problem
-                  : a == b;
-}
-
 static void take(struct daemon *daemon, struct config *config, const bool *set)
 {
     cleanup_strings struct strings changed = {0};
     config_differences(daemon->config, config, true, &changed);
     config_differences(daemon->config, config, false, &changed);
-    if (!same_policy(daemon->config->policy, config->policy))
+    if (!admission_policy_same(daemon->config->policy, config->policy))
         strings_add(&changed, "admission");
     config_release(daemon->config);
     *daemon->config = *config;

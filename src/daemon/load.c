@@ -83,15 +83,18 @@ void config_to_http(const struct config *config, struct http_limits *ret)
     };
 }
 
+void add_real_root(const char *path, struct strings *ret)
+{
+    cleanup_free char *real = realpath(path, NULL);
+    strings_add(ret, path);
+    if (real && strcmp(real, path) != 0)
+        strings_add(ret, real);
+}
+
 void config_real_roots(const struct config *config, struct strings *ret)
 {
-    for (size_t i = 0; i < config->allowed_roots.count; i++) {
-        const char *path = config->allowed_roots.items[i];
-        cleanup_free char *real = realpath(path, NULL);
-        strings_add(ret, path);
-        if (real && strcmp(real, path) != 0)
-            strings_add(ret, real);
-    }
+    for (size_t i = 0; i < config->allowed_roots.count; i++)
+        add_real_root(config->allowed_roots.items[i], ret);
 }
 
 void config_to_runtime(const struct config *config, struct runtime_config *ret)

@@ -20,7 +20,7 @@ void runtime_config_release(struct runtime_config *config);
 /* To be released with api_config_release(). Tokens may be NULL. */
 void config_to_api(const struct config *config, const char *token, const char *control_token,
                    struct api_config *ret);
-/* The allowed roots as they are written and as they really are: a source is asked about by both
- * names.
- */
+/* A root as it is written and as it really is: a source is asked about by both names. */
+void add_real_root(const char *path, struct strings *ret);
+/* The allowed ones. */
 void config_real_roots(const struct config *config, struct strings *ret);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -92,14 +91,6 @@ static int take_places(struct daemon *daemon, struct error *err)
     return rc;
 }
 
-static void add_own_root(const char *path, struct strings *roots)
-{
-    char *real = realpath(path, NULL);
-    strings_add(roots, path);
-    if (real)
-        strings_take(roots, real);
-}
-
 /* With all rights still: places, the spawner, then what the front is to have open. */
 static int start(struct daemon *daemon, struct error *err)
 {
@@ -116,7 +107,7 @@ static int start(struct daemon *daemon, struct error *err)
     strings_copy(&spawner.policy.allowed_roots, &daemon->ceiling);
     /* Not for whoever asks: the runtime mounts from there what it has found itself. */
     if (*config->skills_root) /* an empty root would be one that everything lies below */
-        add_own_root(config->skills_root, &spawner.policy.own_roots);
+        add_real_root(config->skills_root, &spawner.policy.own_roots);
     /* Who may talk to boxd need not be who started it: on loopback anybody on the machine may. So
        of the host only what was named is to be had, and by default nothing. */
     spawner.policy.only_allowed = true;

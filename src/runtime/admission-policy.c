@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the operator lays down about admission: a plain value. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/admission.h"
 
@@ -28,4 +29,20 @@ void admission_policy_copy(struct admission_policy *to, const struct admission_p
 {
     *to = *from;
     to->problem = from->problem ? xstrdup(from->problem) : NULL;
+}
+
+bool admission_policy_same(const struct admission_policy *a, const struct admission_policy *b)
+{
+    if (!a || !b)
+        return a == b;
+    bool same_problem =
+        a->problem && b->problem ? strcmp(a->problem, b->problem) == 0 : a->problem == b->problem;
+    return same_problem && a->required == b->required && a->max_sessions == b->max_sessions &&
+           a->max_managed_processes == b->max_managed_processes &&
+           a->max_grant_ttl_sec == b->max_grant_ttl_sec &&
+           a->max_timeout_sec == b->max_timeout_sec && !(a->cpus < b->cpus || a->cpus > b->cpus) &&
+           a->memory_mb == b->memory_mb && a->pids_limit == b->pids_limit &&
+           a->read_only_rootfs == b->read_only_rootfs &&
+           a->workspace_quota_mb == b->workspace_quota_mb &&
+           a->readiness_cache_sec == b->readiness_cache_sec;
 }

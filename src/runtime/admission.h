@@ -37,6 +37,8 @@ struct admission_policy {
 
 void admission_policy_init(struct admission_policy *policy); /* not required, WIRE's defaults */
 void admission_policy_release(struct admission_policy *policy);
+/* Either may be NULL. */
+bool admission_policy_same(const struct admission_policy *a, const struct admission_policy *b);
 void admission_policy_copy(struct admission_policy *to, const struct admission_policy *from);
 
 struct admission_grant {
