@@ -76,23 +76,22 @@ static void lost(struct native *native)
 
 static void on_socket(uv_poll_t *poll, int status, int events);
 
-static void send_waiting(struct native *native)
+/* Only the loop tells that something went wrong: whoever just asked may not have got its pointer
+   yet. */
+static void send_waiting(struct native *native, bool from_loop)
 {
     while (native->unsent.first && !native->gone) {
         struct spawner_call *call = native->unsent.first;
         ssize_t n = send(native->sock, call->message, call->size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EAGAIN) {
+        bool refused = n < 0 && errno == EMSGSIZE; /* such a spec cannot be */
+        if (n < 0 && !(refused && from_loop)) {
             if (!native->writing)
                 uv_poll_start(&native->poll, UV_READABLE | UV_WRITABLE, on_socket);
             native->writing = true;
             return;
         }
-        if (n < 0 && errno != EMSGSIZE) {
-            lost(native);
-            return;
-        }
         list_shift(&native->unsent);
-        if (n < 0) { /* such a spec cannot be */
+        if (refused) {
             call->answer(call->data, NULL, NULL, 0);
             free(call);
             continue;
@@ -116,7 +115,7 @@ void native_call(struct native *native, const void *message, size_t size, spawne
     memcpy(call->message + offsetof(struct spawner_request, tag), &call->tag, sizeof call->tag);
     list_add(&native->unsent, call);
     if (!native->writing)
-        send_waiting(native);
+        send_waiting(native, false);
 }
 
 static void session_ended(struct native *native, const struct spawner_reply *reply)
@@ -180,7 +179,7 @@ static void on_socket(uv_poll_t *poll, int status, int events)
     if (events & UV_READABLE)
         read_all(native);
     if ((events & UV_WRITABLE) && !native->gone)
-        send_waiting(native);
+        send_waiting(native, true);
 }
 
 int native_watch(struct native *native)

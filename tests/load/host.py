@@ -17,6 +17,7 @@ from hostview import alive, children, exe, fds, loop_devices, mounts, pids, read
 
 READY_GROUPS = 2 * 8  # of sessions that ended: kept for the next, and waiting to be removed
 READY_SESSIONS = 1    # made ahead, for the next who asks: an init and its launcher, without a record
+READY_SESSION_FDS = 8  # of the front, for those
 
 
 def exists(pid):

@@ -64,6 +64,7 @@ struct made {
     int kept[BACKEND_KEPT_FDS];
     size_t kept_count;
     struct ran *adopter;
+    bool kills_spawner; /* as soon as it is ready */
 };
 
 struct ran {
@@ -79,12 +80,21 @@ struct ran {
 
 static const struct backend_process_events process_events;
 
+static void kill_spawner(const struct fixture *f)
+{
+    siginfo_t info;
+    assert_int_equal(kill(f->spawner, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)f->spawner, &info, WEXITED | WNOWAIT), 0);
+}
+
 static void on_ready(void *owner, const struct error *err)
 {
     struct made *made = owner;
     made->ready = true;
     if (err)
         made->error = *err;
+    if (made->kills_spawner)
+        kill_spawner(made->f);
 }
 
 static void on_session_ended(void *owner, const struct error *why)
@@ -521,6 +531,101 @@ static void test_adoption(void **state)
     close_backend(&f);
 }
 
+/* --- made ahead ----------------------------------------------------------------------------------
+ */
+
+static const char *id_of(const struct made *made)
+{
+    return made->f->backend->ops->id(made->session);
+}
+
+/* The third of a kind is one that was there already, and as new as any. */
+static void test_made_ahead(void **state)
+{
+    struct fixture f;
+    struct made made[3];
+    struct ran ran;
+    static const char *const keys[] = {"00000000000000c1", "00000000000000c2", "00000000000000c3"};
+    (void)state;
+    options.spares = 1;
+    open_backend(&f);
+    for (size_t i = 0; i < 2; i++) {
+        make(&f, &made[i], keys[i]);
+        until(&f, &made[i].ready);
+        assert_string_equal(id_of(&made[i]), keys[i]);
+    }
+    make(&f, &made[2], keys[2]);
+    assert_string_not_equal(id_of(&made[2]), keys[2]);
+    assert_false(made[2].ready);
+    until(&f, &made[2].ready);
+    assert_int_equal(made[2].error.code, ERROR_NONE);
+    run(&f, &made[2], &ran, "echo on; ls -A /workspace");
+    assert_string_equal(ran.text, "on\n");
+    for (size_t i = 0; i < 3; i++)
+        end(&f, &made[i]);
+    close_backend(&f);
+    options.spares = 0;
+}
+
+/* --- without a spawner --------------------------------------------------------------------------
+ */
+
+static bool lost;
+static void on_lost(void *data, const struct error *err)
+{
+    (void)data;
+    assert_int_equal(err->code, ERROR_UNAVAILABLE);
+    lost = true;
+}
+
+static void open_losing(struct fixture *f)
+{
+    open_backend(f);
+    lost = false;
+    f->backend->lost = on_lost;
+}
+
+/* Who asks has its pointer before it is told that nothing comes of it. */
+static void test_spawner_lost(void **state)
+{
+    struct fixture f;
+    struct made made;
+    (void)state;
+    open_losing(&f);
+    kill_spawner(&f);
+    make(&f, &made, "00000000000000d1");
+    assert_false(made.ready);
+    until(&f, &made.ready);
+    assert_int_equal(made.error.code, ERROR_UNAVAILABLE);
+    assert_true(lost);
+    close_backend(&f);
+}
+
+/* It ends between a session's being ready and the next one's being made ahead. */
+static void test_spawner_lost_made_ahead(void **state)
+{
+    struct fixture f;
+    struct made made[2];
+    (void)state;
+    options.spares = 1;
+    open_losing(&f);
+    make(&f, &made[0], "00000000000000d2");
+    until(&f, &made[0].ready);
+    make(&f, &made[1], "00000000000000d3");
+    made[1].kills_spawner = true;
+    until(&f, &lost);
+    assert_true(made[1].ready);
+    close_backend(&f);
+    options.spares = 0;
+    /* What it left, the next one removes. */
+    open_backend(&f);
+    f.backend->ops->sweep(f.backend);
+    make(&f, &made[0], "00000000000000d4");
+    until(&f, &made[0].ready);
+    end(&f, &made[0]);
+    close_backend(&f);
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -537,9 +642,15 @@ static int remove_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commands), cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_kill),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_files),    cmocka_unit_test(test_adoption),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_adoption),
+        cmocka_unit_test(test_made_ahead),
+        cmocka_unit_test(test_spawner_lost),
+        cmocka_unit_test(test_spawner_lost_made_ahead),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
