@@ -122,14 +122,12 @@ void rpc_conn_send(struct rpc_conn *conn, const char *text, size_t size)
     if (conn->transport->send(conn->owner, text, size))
         return;
     hold(conn, HELD_SENDING);
-    conn->unsent += size;
-    if (conn->unsent > RPC_UNSENT_MAX)
+    if (conn->transport->unsent(conn->owner) > RPC_UNSENT_MAX)
         conn->transport->give_up(conn->owner, "answers are not read");
 }
 
 void rpc_conn_drained(struct rpc_conn *conn)
 {
-    conn->unsent = 0;
     let_go(conn, HELD_SENDING);
 }
 

@@ -24,7 +24,7 @@
 #define RPC_UPLOADS_MAX   128
 #define RPC_CHUNK_BYTES   (16u << 10) /* of an upload, and of a message on standard output */
 #define RPC_ERROR_CHARS   4096
-#define RPC_UNSENT_MAX    (32u << 20)         /* of a peer that does not read; then it is over */
+#define RPC_UNSENT_MAX    (64u << 20)         /* of a peer that does not read; then it is over */
 #define RPC_UPLOAD_BYTES  (UINT64_C(1) << 30) /* of all connections together */
 
 struct rpc_conn;
@@ -40,6 +40,8 @@ struct rpc_transport {
     /* One message. False: more waits to go out than should (it was taken all the same); the
        transport calls rpc_conn_drained() when there is room again. */
     bool (*send)(void *owner, const char *text, size_t size);
+    /* Bytes that wait to go out. */
+    size_t (*unsent)(void *owner);
     /* Stops and goes on giving messages. */
     void (*pause)(void *owner);
     void (*resume)(void *owner);
@@ -72,8 +74,7 @@ struct rpc_conn {
     unsigned inflight;      /* how many those are */
     struct rpc_uploads uploads;
     struct rpc_parses parses;
-    unsigned held;   /* why it is not read from; 0: it is */
-    uint64_t unsent; /* bytes of answers since the transport was full */
+    unsigned held; /* why it is not read from; 0: it is */
 };
 void rpc_conn_send(struct rpc_conn *conn, const char *text, size_t size);
 

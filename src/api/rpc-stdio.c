@@ -187,6 +187,12 @@ static bool send_message(void *owner, const char *text, size_t size)
     return !stdio->full;
 }
 
+static size_t unsent_bytes(void *owner)
+{
+    const struct rpc_stdio *stdio = owner;
+    return uv_stream_get_write_queue_size((const uv_stream_t *)&stdio->out);
+}
+
 /* --- life --- */
 
 /* Later: the connection is in the middle of an answer. */
@@ -199,8 +205,11 @@ static void give_up(void *owner, const char *reason)
     uv_timer_start(&stdio->patience, on_patience, 0, 0);
 }
 
-static const struct rpc_transport transport = {
-    .send = send_message, .pause = pause_messages, .resume = resume_messages, .give_up = give_up};
+static const struct rpc_transport transport = {.send = send_message,
+                                               .unsent = unsent_bytes,
+                                               .pause = pause_messages,
+                                               .resume = resume_messages,
+                                               .give_up = give_up};
 
 /* The api stops: what is under way is answered with that. */
 static void on_stop(struct live *live)

@@ -34,6 +34,11 @@ static bool send_message(void *owner, const char *text, size_t size)
     return rpc_ws->closing || websocket_send(rpc_ws->ws, true, text, size);
 }
 
+static size_t unsent_bytes(void *owner)
+{
+    return websocket_unsent(((const struct rpc_ws *)owner)->ws);
+}
+
 static void pause_messages(void *owner)
 {
     struct rpc_ws *rpc_ws = owner;
@@ -53,8 +58,11 @@ static void give_up(void *owner, const char *reason)
     ws_close(owner, WS_TRY_AGAIN, reason);
 }
 
-static const struct rpc_transport transport = {
-    .send = send_message, .pause = pause_messages, .resume = resume_messages, .give_up = give_up};
+static const struct rpc_transport transport = {.send = send_message,
+                                               .unsent = unsent_bytes,
+                                               .pause = pause_messages,
+                                               .resume = resume_messages,
+                                               .give_up = give_up};
 
 /* --- what comes from the peer --- */
 

@@ -225,6 +225,11 @@ bool websocket_send(struct websocket *ws, bool text, const void *data, size_t si
     return false;
 }
 
+size_t websocket_unsent(const struct websocket *ws)
+{
+    return http_conn_unsent(ws->conn);
+}
+
 void websocket_pause(struct websocket *ws)
 {
     if (ws->closing)

@@ -41,6 +41,8 @@ struct websocket *websocket_accept(struct http_request *req,
                                    const struct websocket_events *events, void *owner);
 /* False: more is waiting to be sent than should (64 KiB); it was taken all the same. */
 bool websocket_send(struct websocket *ws, bool text, const void *data, size_t size);
+/* Bytes that wait for the client to take them. */
+size_t websocket_unsent(const struct websocket *ws);
 /* Stops and goes on reading from the client: for owners whose own sink is full. */
 void websocket_pause(struct websocket *ws);
 void websocket_resume(struct websocket *ws);

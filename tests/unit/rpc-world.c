@@ -209,6 +209,17 @@ static bool take(void *owner, const char *text, size_t size)
     return !peer->full;
 }
 
+static size_t unsent_of(void *owner)
+{
+    return ((const struct peer *)owner)->unsent;
+}
+
+static void give_up(void *owner, const char *reason)
+{
+    (void)reason;
+    ((struct peer *)owner)->given_up = true;
+}
+
 static void pause_peer(void *owner)
 {
     struct peer *peer = owner;
@@ -225,7 +236,11 @@ static void resume_peer(void *owner)
 
 void peer_open(struct peer *peer, const char *instance)
 {
-    static const struct rpc_transport transport = {take, pause_peer, resume_peer};
+    static const struct rpc_transport transport = {.send = take,
+                                                   .unsent = unsent_of,
+                                                   .pause = pause_peer,
+                                                   .resume = resume_peer,
+                                                   .give_up = give_up};
     *peer = (struct peer){.answers = json_array()};
     peer->conn = rpc_conn_new(world.api, instance, "test", &transport, peer);
 }

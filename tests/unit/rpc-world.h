@@ -46,6 +46,8 @@ struct peer {
     struct rpc_conn *conn;
     json_t *answers; /* in the order in which they came */
     bool full;       /* what it is sent is too much for it */
+    size_t unsent;   /* what it says waits to go out */
+    bool given_up;
     bool paused;
     long seq;
 };

@@ -228,6 +228,21 @@ static void test_a_peer_that_does_not_read(void **state)
     rpc_conn_drained(peer.conn);
 }
 
+/* One that does not read is cut off when too much waits for it, and not before. */
+static void test_unread(void **state)
+{
+    (void)state;
+    peer.full = true;
+    peer.unsent = RPC_UNSENT_MAX;
+    ask(&peer, NULL, "__ping", "{}");
+    assert_false(peer.given_up);
+    peer.unsent = RPC_UNSENT_MAX + 1;
+    ask(&peer, NULL, "__ping", "{}");
+    assert_true(peer.given_up);
+    peer.full = false;
+    rpc_conn_drained(peer.conn);
+}
+
 /* --- boxd itself --- */
 
 static void test_health(void **state)
@@ -873,6 +888,7 @@ int main(void)
         TEST(test_leaving_while_a_session_is_made),
         TEST(test_stopping_answers),
         TEST(test_a_peer_that_does_not_read),
+        TEST(test_unread),
         TEST(test_health),
         TEST(test_no_backend),
         TEST(test_init),
