@@ -160,9 +160,32 @@ static int get_directory(struct copy *copy, const char *source, const char *name
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
+/* What is no file, or no name of one, is written to: a pipe, a device, and /dev/stdout whatever it
+   is, also a file that somebody appends to. 1: it was something else. */
+static int get_special(struct copy *copy, const char *source, const char *target, struct error *err)
+{
+    struct stat name;
+    struct stat st;
+    struct stat out;
+    unsigned mode;
+    bool link = lstat(target, &name) == 0 && S_ISLNK(name.st_mode);
+    bool there = stat(target, &st) == 0;
+    if (link && !there)
+        return error_set(err, ERROR_INVALID, "'%.200s' is a link that leads nowhere", target);
+    if (link && fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == st.st_dev &&
+        out.st_ino == st.st_ino)
+        return get_file(copy, source, source, STDOUT_FILENO, &mode, err);
+    if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return get_into(copy, source, target, AT_FDCWD, target, err);
+    return 1;
+}
+
 static int get_to(struct copy *copy, const char *source, const struct copy_info *info,
                   const char *target, struct error *err)
 {
+    int rc = info->directory ? 1 : get_special(copy, source, target, err);
+    if (rc <= 0)
+        return rc;
     /* A link that stands for a file is written through, as cp(1) does. */
     cleanup_free char *path = realpath(target, NULL);
     if (!path)

@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import termios
@@ -432,6 +433,57 @@ def test_cp_targets(cli, session):
     assert (directory / "link").is_symlink() and real.read_text() == "new\n"
     cli("cp", f"{session.name}:/workspace/f", "/dev/null").ok()
     assert Path("/dev/null").is_char_device()
+    (directory / "nowhere").symlink_to("missing")
+    assert "leads nowhere" in cli("cp", f"{session.name}:/workspace/f", directory / "nowhere").failed().err
+    assert (directory / "nowhere").is_symlink() and not (directory / "missing").exists()
+
+
+def test_cp_to_what_is_no_file(cli, session):
+    """Pipes and devices, by their names and by links, as /dev/stdout is one: written to, and still there afterwards."""
+    directory = cli.box.directory()
+    session.out("echo new > f")
+    source = f"{session.name}:/workspace/f"
+    stdout = directory / "stdout"
+    stdout.symlink_to("/proc/self/fd/1")
+    assert cli("cp", source, stdout).ok().out == "new\n"
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        cli("cp", source, stdout, stdout=theirs).ok()
+        assert ours.recv(100) == b"new\n"
+    appended = cli.box.file(directory, "appended", "old\n")
+    with open(appended, "ab") as file:
+        cli("cp", source, stdout, stdout=file).ok()
+        file.write(b"more\n")
+    assert appended.read_text() == "old\nnew\nmore\n"
+    assert os.readlink(stdout) == "/proc/self/fd/1"
+
+    fifo, link = directory / "fifo", directory / "link"
+    os.mkfifo(fifo)
+    os.chmod(fifo, 0o666)
+    link.symlink_to("fifo")
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for name in (fifo, link):
+            cli("cp", source, name).ok()
+            assert os.read(reader, 100) == b"new\n"
+    finally:
+        os.close(reader)
+    assert fifo.is_fifo() and os.readlink(link) == "fifo"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
+def test_cp_to_a_device(cli, session):
+    directory = cli.box.directory()
+    session.out("echo new > f")
+    null = directory / "null"
+    os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.chmod(null, 0o666)
+    (directory / "link").symlink_to("null")
+    for name in (null, directory / "link"):
+        result = cli("cp", f"{session.name}:/workspace/f", name)
+        # Where the file system has no devices, it says so.
+        assert result.returncode == 0 or "Permission denied" in result.err, result
+        assert null.is_char_device() and os.readlink(directory / "link") == "null"
 
 
 @pytest.mark.parametrize("words, said", [
