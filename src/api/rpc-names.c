@@ -138,13 +138,17 @@ static bool admit_spec(struct rpc_call *call, struct rpc_spec *spec)
     return true;
 }
 
-/* Directories of workspaces below one that holds them all: each has its own. */
+/* Directories of workspaces below one that holds them all: each has its own, and none has that one
+   or what is above it. Who has no tenancy may have that, as it may have all else that is allowed,
+   but not name one of them. */
 static bool is_others(const struct rpc_call *call, const char *root, const char *path)
 {
     char space[TENANT_NAMESPACE_SIZE] = "";
     if (!root)
         return false;
     cleanup_free char *all = xasprintf("%s/tenants", root);
+    if (call->who.workspace && path_is_below(all, path))
+        return true;
     if (!path_is_below(path, all))
         return false;
     if (call->who.workspace)
@@ -160,7 +164,7 @@ static int check_path(const struct rpc_call *call, const char *field, const char
     cleanup_free char *normal = path ? path_normalise(path, NULL) : NULL;
     if (normal && (is_others(call, config->skills_root, normal) ||
                    is_others(call, config->default_workspace, normal)))
-        return error_set(err, ERROR_DENIED, "%s '%.200s' is another workspace's", field, path);
+        return error_set(err, ERROR_DENIED, "%s '%.200s' belongs to other workspaces", field, path);
     return 0;
 }
 

@@ -87,6 +87,70 @@ static void test_workspaces_do_not_see_each_other(void **state)
                 "session_id", "my-session");
 }
 
+/* As LangBot's directories are laid out. */
+static void with_directories(struct api_config *api, struct runtime_config *runtime)
+{
+    (void)runtime;
+    api->rpc.default_workspace = xasprintf("%s/w", world.directory);
+    api->rpc.skills_root = xasprintf("%s/skills", world.directory);
+}
+
+/* Names `path` below the world's directory, in each of the fields that can. */
+static void refuse_host_path(struct peer *peer, const struct as *as, const char *path,
+                             const char *words)
+{
+    cleanup_free char *own =
+        xasprintf("{'session_id':'s','cmd':'true','host_path':'%s/%s'}", world.directory, path);
+    cleanup_free char *extra = xasprintf("{'session_id':'s','cmd':'true','extra_mounts':"
+                                         "[{'host_path':'%s/%s','mount_path':'/x','mode':'ro'}]}",
+                                         world.directory, path);
+    ask_error(peer, as, "box_exec", own, "BoxValidationError", words);
+    ask_error(peer, as, "box_exec", extra, "BoxValidationError", words);
+    ask_error(peer, as, "box_create_session", own, "BoxValidationError", words);
+    assert_false(world_has(as ? physical(as, "s") : "s"));
+}
+
+static void test_directories_of_others(void **state)
+{
+    static const struct {
+        const char *above, *below;
+    } shapes[] = {
+        {"w/tenants/", ""},      {"w/tenants/", "/"},           {"w/tenants/", "//"},
+        {"w/tenants/", "/a/b"},  {"w//tenants///", ""},         {"w/./tenants/", "/."},
+        {"skills/tenants/", ""}, {"skills/tenants/", "/greet"},
+    };
+    char mine[TENANT_NAMESPACE_SIZE];
+    char theirs[TENANT_NAMESPACE_SIZE];
+    struct peer plain;
+    (void)state;
+    world_reconfigure(with_directories);
+    peer_open(&plain, NULL);
+    tenant_namespace(WORLD_INSTANCE, one.workspace, mine);
+    tenant_namespace(WORLD_INSTANCE, two.workspace, theirs);
+    for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
+        cleanup_free char *path = xasprintf("%s%s%s", shapes[i].above, theirs, shapes[i].below);
+        refuse_host_path(&host, &one, path, "other workspaces");
+        refuse_host_path(&plain, NULL, path, "other workspaces");
+    }
+    refuse_host_path(&host, &one, "w/tenants", "other workspaces");
+    refuse_host_path(&host, &one, "skills/tenants/", "other workspaces");
+    /* What holds all of them is nobody's. */
+    refuse_host_path(&host, &one, "w", "other workspaces");
+    refuse_host_path(&host, &one, "skills", "other workspaces");
+    refuse_host_path(&host, &one, ".", "other workspaces");
+    /* A name that begins like one's own is not one's own; and nobody goes up. */
+    cleanup_free char *longer = xasprintf("w/tenants/%s0", mine);
+    cleanup_free char *up = xasprintf("w/tenants/%s/../%s", mine, theirs);
+    refuse_host_path(&host, &one, longer, "other workspaces");
+    refuse_host_path(&host, &one, up, NULL);
+    cleanup_free char *own = xasprintf("{'session_id':'s','cmd':'echo x','host_path':"
+                                       "'%s/w/tenants/%s/a'}",
+                                       world.directory, mine);
+    ask(&host, &one, "box_exec", own);
+    ask_error(&host, &two, "box_exec", own, "BoxValidationError", "other workspaces");
+    peer_close(&plain);
+}
+
 static void test_errors_have_their_names(void **state)
 {
     (void)state;
@@ -513,6 +577,7 @@ int main(void)
 #define ADMISSION(name) cmocka_unit_test_setup_teardown(name, open_admission, close_host)
     const struct CMUnitTest tests[] = {
         TENANTS(test_workspaces_do_not_see_each_other),
+        TENANTS(test_directories_of_others),
         TENANTS(test_errors_have_their_names),
         TENANTS(test_contexts),
         TENANTS(test_shutdown_ends_tenants_only),
