@@ -1,11 +1,13 @@
 """What strangers do to an HTTP server: raw bytes, slowly, in crowds, from a browser, without a token."""
 
 import concurrent.futures
+import contextlib
 import json
 import re
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -420,6 +422,35 @@ def test_48_two_thousand_idle_connections(daemon):
             sock.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert hostview.wait_until(lambda: connections(daemon) < 3, PATIENCE), connections(daemon)
+
+
+UPGRADE = (b"GET /rpc/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+           b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+
+
+def address_space(boxd):
+    """Bytes that it has asked the kernel for."""
+    status = Path(f"/proc/{boxd.process.pid}/status").read_text()
+    return int(re.search(r"VmData:\s+(\d+) kB", status)[1]) * 1024
+
+
+def test_48_messages_that_are_only_announced(daemon):
+    """A hundred WebSockets that each announce 16 MiB and send a little: memory is taken for what has come."""
+    before = address_space(daemon)
+    ping, pong = b"\x89\x80\0\0\0\0", b"\x8a\0"
+    start = b"\x01\xff" + ((16 << 20) - 1).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * 1000
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            sock = stack.enter_context(daemon.client.socket())
+            sock.sendall(UPGRADE)
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += sock.recv(4096)
+            assert head.startswith(b"HTTP/1.1 101 ")
+            sock.sendall(ping + start)
+            assert sock.recv(2) == pong
+        assert address_space(daemon) - before < 64 << 20
+    assert daemon.get("/healthz").status == 200
 
 
 def connections(boxd):

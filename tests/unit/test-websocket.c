@@ -671,6 +671,82 @@ static void test_keep_alive(void **state)
     fixture_free(fx);
 }
 
+static bool peer_has_frame(struct peer *peer)
+{
+    return peer_has_size(peer, 2) && peer->size >= 2u + peer->data[1];
+}
+
+/* Takes the next frame: its first byte. `ret_code` is that of a close frame. */
+static uint8_t peer_next(struct peer *peer, int *ret_code)
+{
+    until(peer->fx, peer_has_frame(peer));
+    uint8_t first = peer->data[0];
+    size_t size = 2u + peer->data[1];
+    assert_true(peer->data[1] < 126);
+    if (first == 0x88)
+        *ret_code = peer->data[2] << 8 | peer->data[3];
+    peer->size -= size;
+    memmove(peer->data, peer->data + size, peer->size);
+    return first;
+}
+
+/* One that was under way at a ping and still is at the next ends the connection, whatever else is
+   sent meanwhile. */
+static void test_messages_that_do_not_end(void **state)
+{
+    static const struct {
+        const char *start;
+        size_t start_size;
+        const char *more; /* at each ping */
+        size_t more_size;
+    } cases[] = {
+        /* A fragment, and only pongs; ever more fragments; a frame, drop by drop. */
+        {BYTES("\x01\x82" MASK "hi"), BYTES("\x8a\x80" MASK)},
+        {BYTES("\x01\x82" MASK "hi"), BYTES("\x00\x81" MASK "x")},
+        {BYTES("\x01\xfe\x03\xe8" MASK "hi"), BYTES("x")},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct fixture *fx = fixture_new(NULL);
+        fx->options.ping_ms = 100;
+        struct peer *peer = peer_open(fx);
+        int code = 0;
+        peer_send(peer, cases[i].start, cases[i].start_size);
+        for (int pings = 0; peer_next(peer, &code) == 0x89; pings++) {
+            assert_true(pings < 5);
+            peer_send(peer, cases[i].more, cases[i].more_size);
+        }
+        assert_int_equal(code, 1008);
+        until(fx, fx->closed);
+        peer_free(peer);
+        fixture_free(fx);
+    }
+}
+
+/* What is under way at each ping may be another message each time. */
+static void test_messages_at_every_ping(void **state)
+{
+    (void)state;
+    struct fixture *fx = fixture_new(NULL);
+    fx->options.ping_ms = 100;
+    struct peer *peer = peer_open(fx);
+    int code = 0;
+    peer_send(peer, BYTES("\x01\x82" MASK "hi"));
+    for (int pings = 0; pings < 4;) {
+        uint8_t first = peer_next(peer, &code);
+        if (first != 0x89) { /* the answer to the one before */
+            assert_int_equal(first, 0x81);
+            continue;
+        }
+        pings++;
+        peer_send(peer, BYTES("\x80\x81" MASK "!\x01\x82" MASK "hi"));
+    }
+    assert_int_equal(fx->closed, 0);
+    peer_free(peer);
+    until(fx, fx->closed == 1006);
+    fixture_free(fx);
+}
+
 static void on_server_drained(void *data)
 {
     *(bool *)data = true;
@@ -843,6 +919,8 @@ int main(void)
         cmocka_unit_test(test_backpressure),
         cmocka_unit_test(test_ping_flood),
         cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_messages_that_do_not_end),
+        cmocka_unit_test(test_messages_at_every_ping),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_client),
         cmocka_unit_test(test_client_is_strict),
