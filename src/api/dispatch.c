@@ -63,13 +63,15 @@ static bool guard(struct api *api, struct http_request *req, unsigned flags)
     }
     if (who.origin) {
         http_add_header(req, "Access-Control-Allow-Origin", who.origin);
+        http_add_header(req, "Access-Control-Expose-Headers", "ETag");
         http_add_header(req, "Vary", "Origin");
     }
     /* A browser asks without the token whether it may ask with it. */
     if (who.origin && strcmp(http_method(req), "OPTIONS") == 0 &&
         http_header(req, "access-control-request-method")) {
         http_add_header(req, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
-        http_add_header(req, "Access-Control-Allow-Headers", "Authorization, Content-Type, Range");
+        http_add_header(req, "Access-Control-Allow-Headers",
+                        "Authorization, Content-Type, Range, If-Match, If-None-Match");
         http_reply(req, 204, NULL, NULL, 0);
         return false;
     }

@@ -41,6 +41,7 @@ static const struct wire_error by_code[ERROR_CODE_MAX] = {
     [ERROR_FORBIDDEN] = {WIRE_PERMISSION, 403},
     [ERROR_ADMISSION] = {WIRE_ADMISSION, 403},
     [ERROR_NOT_READY] = {WIRE_READINESS, 503},
+    [ERROR_CHANGED] = {WIRE_VALIDATION, 412},
 };
 
 static const struct {

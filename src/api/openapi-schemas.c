@@ -226,7 +226,8 @@ static const struct schema schemas[] = {
     {"Limits", "max_sessions: integer\nmax_managed_processes: integer\n"
                "max_completed_processes: integer\ncompleted_process_retention_sec: integer\n"
                "output_bytes: integer\nsession_log_bytes: integer\nbody_bytes: integer\n"
-               "default_timeout_sec: number\nmax_timeout_sec: number?\n"},
+               "default_timeout_sec: number\nmax_timeout_sec: number?\n"
+               "skills_quota_bytes: integer\nskills_quota: string?\n"},
     {"Status", "version: string\nbackend: #Backend\nactive_sessions: integer\n"
                "managed_processes: integer\nrunning_commands: integer\nsession_ttl_sec: number\n"
                "uptime_sec: integer\nlimits: #Limits\npid: integer\n"},

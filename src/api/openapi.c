@@ -20,6 +20,7 @@ static const struct {
     {408, "The request came too slowly"},
     {409, "It is there, and different, or not in a state for that"},
     {411, "The body has no length"},
+    {412, "It is not what If-Match or If-None-Match asks for"},
     {413, "The body is too large, or what is in it"},
     {414, "The path and query are too long"},
     {415, "The body is not of the type that is described"},
@@ -32,18 +33,6 @@ static const struct {
     {507, "No space is left"},
 };
 
-static const struct {
-    const char *name;
-    const char *about;
-} params[] = {
-    {"id", "Name of the session"},
-    {"pid", "Name of the managed process"},
-    {"number", "exec_id of the command"},
-    {"name", "Name of the skill"},
-    {"path", "Path inside the sandbox without its first slash, or inside the skill's package; may "
-             "contain slashes"},
-};
-
 /* Without the dots of a {path...}. */
 static void path_text(const char *pattern, char *ret, size_t size)
 {
@@ -52,53 +41,6 @@ static void path_text(const char *pattern, char *ret, size_t size)
         if (*pattern != '.' || !strstr(pattern, "}") || !strchr(".}", pattern[1]))
             ret[used++] = *pattern;
     ret[used] = '\0';
-}
-
-static void out_parameter(struct json_out *out, const char *name, const char *in, bool needed,
-                          const char *about)
-{
-    out_text(out, "name", name);
-    out_text(out, "in", in);
-    out_flag(out, "required", needed);
-    if (about)
-        out_text(out, "description", about);
-}
-
-static void out_path_parameter(struct json_out *out, const char *name)
-{
-    const char *about = NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(params); i++)
-        if (strcmp(params[i].name, name) == 0)
-            about = params[i].about;
-    out_open(out, NULL, '{');
-    out_parameter(out, name, "path", true, about);
-    out_open(out, "schema", '{');
-    if (strcmp(name, "number") == 0) {
-        out_text(out, "type", "integer");
-        out_unsigned(out, "minimum", 1);
-    } else {
-        out_text(out, "type", "string");
-        out_unsigned(out, "minLength", 1);
-    }
-    out_close(out, '}');
-    out_close(out, '}');
-}
-
-static void out_parameters(struct json_out *out, const struct route *route, const char *path)
-{
-    out_open(out, "parameters", '[');
-    for (const char *at = path; (at = strchr(at, '{')); at++) {
-        cleanup_free char *name = xstrndup(at + 1, strcspn(at + 1, "}"));
-        out_path_parameter(out, name);
-    }
-    for (size_t i = 0; i < route->query_count; i++) {
-        const struct field *field = &route->query[i];
-        out_open(out, NULL, '{');
-        out_parameter(out, field->name, "query", field->flags & FIELD_REQUIRED, field->about);
-        openapi_field(out, "schema", field);
-        out_close(out, '}');
-    }
-    out_close(out, ']');
 }
 
 static void out_ref(struct json_out *out, const char *key, const char *schema)
@@ -159,6 +101,16 @@ static void out_content(struct json_out *out, const struct route_reply *reply)
     out_close(out, '}');
 }
 
+static void out_tag(struct json_out *out)
+{
+    out_open(out, "headers", '{');
+    out_open(out, "ETag", '{');
+    out_text(out, "description", "The version of the file; of a large one there is none");
+    out_binary(out, false);
+    out_close(out, '}');
+    out_close(out, '}');
+}
+
 /* All answers with that status together: they differ in their type. */
 static void out_reply(struct json_out *out, const struct route *route, size_t first)
 {
@@ -167,6 +119,8 @@ static void out_reply(struct json_out *out, const struct route *route, size_t fi
     snprintf(key, sizeof key, "%d", status);
     out_open(out, key, '{');
     out_text(out, "description", status == 101 ? "The WebSocket" : route->summary);
+    if (route->flags & ROUTE_TAGGED)
+        out_tag(out);
     if (status != 101 && strcmp(route->method, "HEAD") != 0) {
         out_open(out, "content", '{');
         for (size_t i = first; i < ROUTE_REPLIES_MAX; i++)
@@ -228,7 +182,7 @@ static void out_operation(struct json_out *out, const struct route *route, const
     out_open(out, method, '{');
     out_text(out, "operationId", id);
     out_text(out, "summary", route->summary);
-    out_parameters(out, route, path);
+    openapi_parameters(out, route, path);
     out_body(out, route);
     out_open(out, "responses", '{');
     for (size_t i = 0; i < ROUTE_REPLIES_MAX && route->replies[i].status; i++)

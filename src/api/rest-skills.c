@@ -3,15 +3,20 @@
 #include "api/decode.h"
 #include "api/skill-call.h"
 
-/* A verb on the skill that the path names, and perhaps a file in it. */
-static void ask_named(struct call *call, enum skill_verb verb)
+/* About the skill that the path names, and perhaps a file in it. */
+static void ask_named(struct call *call, struct skill_ask *request)
+{
+    request->name = xstrdup(call_param(call, 0));
+    if (call_param(call, 1))
+        request->path = xstrdup(call_param(call, 1));
+    skill_call_ask(call->api, call->req, request, 200);
+}
+
+static void ask_verb(struct call *call, enum skill_verb verb)
 {
     struct skill_ask request;
     skill_ask_init(&request, verb);
-    request.name = xstrdup(call_param(call, 0));
-    if (call_param(call, 1))
-        request.path = xstrdup(call_param(call, 1));
-    skill_call_ask(call->api, call->req, &request, 200);
+    ask_named(call, &request);
 }
 
 /* --- skills --- */
@@ -25,22 +30,22 @@ void rest_list_skills(struct call *call)
 
 void rest_get_skill(struct call *call)
 {
-    ask_named(call, SKILL_VERB_GET);
+    ask_verb(call, SKILL_VERB_GET);
 }
 
 void rest_delete_skill(struct call *call)
 {
-    ask_named(call, SKILL_VERB_DELETE);
+    ask_verb(call, SKILL_VERB_DELETE);
 }
 
 void rest_skill_problems(struct call *call)
 {
-    ask_named(call, SKILL_VERB_VALIDATE);
+    ask_verb(call, SKILL_VERB_VALIDATE);
 }
 
 void rest_skill_archive(struct call *call)
 {
-    ask_named(call, SKILL_VERB_EXPORT);
+    ask_verb(call, SKILL_VERB_EXPORT);
 }
 
 static bool decode_edit(struct call *call, const struct route_body *body, struct skill_ask *request)
@@ -92,12 +97,31 @@ void rest_list_skill_files(struct call *call)
 
 void rest_get_skill_file(struct call *call)
 {
-    ask_named(call, SKILL_VERB_OPEN);
+    ask_verb(call, SKILL_VERB_OPEN);
+}
+
+/* What the headers ask to be so. Both are read: one that is wrong must not be overlooked. */
+static int decode_condition(const struct http_request *req, struct skill_condition *ret,
+                            struct error *err)
+{
+    if (etag_parse(http_header(req, "If-Match"), false, &ret->match, err) < 0)
+        return error_wrap(err, "If-Match");
+    if (etag_parse(http_header(req, "If-None-Match"), true, &ret->none_match, err) < 0)
+        return error_wrap(err, "If-None-Match");
+    return 0;
 }
 
 void rest_delete_skill_file(struct call *call)
 {
-    ask_named(call, SKILL_VERB_REMOVE);
+    struct error err = ERROR_INIT;
+    struct skill_ask request;
+    skill_ask_init(&request, SKILL_VERB_REMOVE);
+    if (decode_condition(call->req, &request.condition, &err) < 0) {
+        reply_error(call->api, call->req, &err);
+        skill_ask_release(&request);
+        return;
+    }
+    ask_named(call, &request);
 }
 
 static void on_file(struct http_request *req, const char *body, size_t size, void *data)
@@ -109,7 +133,12 @@ static void on_file(struct http_request *req, const char *body, size_t size, voi
 
 void rest_put_skill_file(struct call *call)
 {
+    struct error err = ERROR_INIT;
     struct skill_upload *upload = skill_upload_new(call, SKILL_VERB_WRITE);
+    if (decode_condition(call->req, &upload->ask.condition, &err) < 0) {
+        skill_upload_refuse(call->req, upload, &err);
+        return;
+    }
     upload->ask.name = xstrdup(call_param(call, 0));
     upload->ask.path = xstrdup(call_param(call, 1));
     http_collect(call->req, SKILL_TEXT_MAX, on_file, upload);

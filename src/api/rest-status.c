@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/rpc-internal.h"
+#include "api/skills.h"
 #include "core/clock.h"
 #include "core/fd.h"
 
@@ -27,6 +28,11 @@ static void out_limits(struct json_out *out, struct api *api)
         out_double(out, "max_timeout_sec", (double)api->config.maximum_timeout_ms / 1000);
     else
         out_null(out, "max_timeout_sec");
+    out_unsigned(out, "skills_quota_bytes", api->config.skills_quota_bytes);
+    if (skills_quota(api->skills))
+        out_text(out, "skills_quota", skills_quota(api->skills));
+    else
+        out_null(out, "skills_quota");
     out_close(out, '}');
 }
 

@@ -23,6 +23,8 @@ enum route_flags {
     ROUTE_HEALTHY = 1 << 4, /* also answered while stopping */
     ROUTE_LANGBOT = 1 << 5, /* LangBot's control token is as good as ours */
     ROUTE_ARCHIVE = 1 << 6, /* ROUTE_UPLOAD: a zip archive, or a form with one */
+    ROUTE_MATCH = 1 << 7,   /* with If-Match and If-None-Match */
+    ROUTE_TAGGED = 1 << 8,  /* the answer may have an ETag */
 };
 
 /* Fields that a JSON body has: tables of core/json.h one after another. */

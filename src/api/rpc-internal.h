@@ -24,8 +24,7 @@
 #define RPC_UPLOADS_MAX   128
 #define RPC_CHUNK_BYTES   (16u << 10) /* of an upload, and of a message on standard output */
 #define RPC_ERROR_CHARS   4096
-#define RPC_UNSENT_MAX    (64u << 20)         /* of a peer that does not read; then it is over */
-#define RPC_UPLOAD_BYTES  (UINT64_C(1) << 30) /* of all connections together */
+#define RPC_UNSENT_MAX    (64u << 20) /* of a peer that does not read; then it is over */
 
 struct rpc_conn;
 struct rpc_call;
@@ -265,6 +264,9 @@ int rpc_auth_relay(struct api *api, struct http_request *req, const char *sessio
 void rpc_auth_refuse(struct api *api, struct http_request *req, const struct error *err);
 
 /* --- uploads (rpc-uploads.c) --- */
+
+/* What they may take, of all connections together; tests have less room. */
+extern uint64_t rpc_upload_bytes_max;
 
 /* Hands over a file that has come in whole: its descriptor, at its beginning, and its size. The
    connection forgets it. ERROR_NOT_FOUND; ERROR_INVALID: chunks of it are missing. */

@@ -305,7 +305,11 @@ static void ask_archive(struct rpc_call *call, enum skill_verb verb)
         text_field(call, "source_subdir", false, &request.source_subdir) &&
         suffix_field(call, &request.target_suffix) &&
         (verb == SKILL_VERB_PREVIEW || source_paths(call, &request))) {
-        if (rpc_upload_take(call, key, &request.archive, &size, &err) == 0)
+        /* The file is used up by a request that is taken: who is told to come again still has it.
+         */
+        if (skills_may_ask(call->api, &request, &err) < 0)
+            rpc_fail(call, &err);
+        else if (rpc_upload_take(call, key, &request.archive, &size, &err) == 0)
             ask(call, &request);
         else
             rpc_fail_as(call, wire_class_name(WIRE_VALIDATION), &err);

@@ -14,6 +14,8 @@
 #define KEY_MAX   255
 #define TOTAL_MAX (4 * RPC_UPLOADS_MAX) /* of all connections: each holds a descriptor */
 
+uint64_t rpc_upload_bytes_max = UINT64_C(1) << 30;
+
 struct rpc_upload {
     LIST_ENTRY(rpc_upload) link;
     char *key;
@@ -165,7 +167,7 @@ static int append(struct rpc_conn *conn, const struct chunk *chunk, struct error
     if (chunk->size > max || upload->size > max - chunk->size)
         return error_set(err, ERROR_INVALID, "a file has at most %llu bytes",
                          (unsigned long long)max);
-    if (conn->rpc->upload_bytes + chunk->size > RPC_UPLOAD_BYTES)
+    if (conn->rpc->upload_bytes + chunk->size > rpc_upload_bytes_max)
         return error_set(err, ERROR_CAPACITY, "files that were sent, and not used, take %llu bytes",
                          (unsigned long long)conn->rpc->upload_bytes);
     if (pwrite(upload->fd, chunk->bytes, chunk->size, (off_t)upload->size) !=

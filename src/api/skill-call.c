@@ -80,6 +80,12 @@ static char *disposition(const char *name)
     return xasprintf("attachment; filename*=UTF-8''%s.zip", encoded);
 }
 
+static void send_bytes(struct http_request *req, const struct skill_answer *answer)
+{
+    http_add_header(req, "X-Content-Type-Options", "nosniff");
+    http_reply(req, 200, "application/octet-stream", answer->bytes, (size_t)answer->size);
+}
+
 static void send_file(struct skill_call *call, struct skill_answer *answer)
 {
     struct http_request *req = call->later.req;
@@ -120,8 +126,14 @@ static void on_answer(void *data, struct skill_answer *answer, const struct erro
     struct skill_call *call = data;
     if (!later_due(&call->later))
         return;
-    if (err)
+    if (err) {
         reply_failure(call, err);
+        return;
+    }
+    if (answer->etag[0])
+        http_add_header(call->later.req, "ETag", answer->etag);
+    if (answer->bytes)
+        send_bytes(call->later.req, answer);
     else if (answer->fd >= 0)
         send_file(call, answer);
     else

@@ -196,8 +196,24 @@ static int read_text(struct turn *turn, struct error *err)
     return 0;
 }
 
+/* A file that PUT takes is held, so that its tag is that of the bytes that are sent, whatever a
+   session does to it meanwhile. */
 static int open_file(struct turn *turn, struct error *err)
 {
+    struct error why = ERROR_INIT;
+    struct skill_text text;
+    if (skill_file_load(turn->scope, turn->ask->name, turn->ask->path, &text, &why) == 0) {
+        etag_make(text.data, text.size, turn->ret->etag);
+        turn->ret->size = text.size;
+        turn->ret->bytes = steal_ptr(text.data);
+        skill_text_release(&text);
+        return 0;
+    }
+    if (why.code != ERROR_LIMIT) {
+        if (err)
+            *err = why;
+        return -1;
+    }
     return skill_file_open(turn->scope, turn->ask->name, turn->ask->path, &turn->ret->fd,
                            &turn->ret->size, err);
 }
@@ -207,9 +223,10 @@ static int write_text(struct turn *turn, struct error *err)
     const struct skill_ask *ask = turn->ask;
     cleanup_free char *path = NULL;
     const char *content = ask->content ? ask->content : "";
-    if (skill_file_write(turn->scope, ask->name, ask->path, content, ask->content_size, &path,
-                         err) < 0)
+    if (skill_file_write(turn->scope, ask->name, ask->path, content, ask->content_size,
+                         &ask->condition, &path, err) < 0)
         return -1;
+    etag_make(content, ask->content_size, turn->ret->etag);
     struct json_out *out = open_about(turn);
     out_text(out, "path", path);
     out_unsigned(out, "bytes_written", ask->content_size);
@@ -219,7 +236,8 @@ static int write_text(struct turn *turn, struct error *err)
 
 static int remove_file(struct turn *turn, struct error *err)
 {
-    if (skill_file_remove(turn->scope, turn->ask->name, turn->ask->path, err) < 0)
+    if (skill_file_remove(turn->scope, turn->ask->name, turn->ask->path, &turn->ask->condition,
+                          err) < 0)
         return -1;
     struct json_out *out = open_about(turn);
     out_text(out, "deleted", turn->ask->path);

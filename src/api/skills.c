@@ -1,123 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The skill store behind RPC and REST: jobs, and whose turn it is. */
+/* The skill store behind RPC and REST: its jobs. */
 #include "api/skills.h"
 
-#include <stdatomic.h>
+#include <errno.h>
 #include <string.h>
 
 #include "api/internal.h"
-#include "core/fd.h"
-#include "core/log.h"
+#include "api/skill-jobs.h"
 
-/* The pool has four threads, and records and large messages need one of them. A reader finds a
-   place even while several tenants install. */
+/* The pool has four threads, and records and large messages need one of them. */
 #define RUNNING_MAX 3
-#define WRITING_MAX 2
 /* What archives and texts that wait may take of memory, together. */
 #define HELD_MAX (128u << 20)
 
-/* A store that jobs may still be using after the configuration has another. */
-struct store {
-    struct skill_store *store; /* NULL: it could not be opened, and `err` says why */
-    struct error err;
-    atomic_uint_fast64_t quota_bytes; /* read by the pool's threads */
-    unsigned holds;
-};
-
-struct job {
-    TAILQ_ENTRY(job) link;
-    uv_work_t work;
-    struct skills *skills;
-    struct store *store;
-    struct skill_ask ask;
-    size_t held; /* bytes of what is asked */
-    struct skill_answer answer;
-    int rc;
-    struct error err;
-    void (*done)(void *data, struct skill_answer *answer, const struct error *err);
-    void *data;
-};
-TAILQ_HEAD(jobs, job);
-
-struct skills {
-    struct api *api;
-    struct store *store; /* NULL: none is configured */
-    char *root;
-    char *scratch_dir; /* a copy: jobs may outlive the runtime */
-    struct jobs waiting;
-    struct jobs running;
-    unsigned waiting_count;
-    unsigned running_count;
-    size_t held_bytes;
-    bool stopped;
-    bool freed;
-};
-
-static const bool writes[SKILL_VERB_MAX] = {
-    [SKILL_VERB_CREATE] = true, [SKILL_VERB_UPDATE] = true, [SKILL_VERB_DELETE] = true,
-    [SKILL_VERB_WRITE] = true,  [SKILL_VERB_REMOVE] = true, [SKILL_VERB_INSTALL] = true,
-};
-
-/* --- what is asked --- */
-
-void skill_ask_init(struct skill_ask *ask, enum skill_verb verb)
-{
-    *ask = (struct skill_ask){.verb = verb, .archive = -1};
-}
-
-/* The texts that a client can make long; the content may have NULs in it. */
-static size_t ask_bytes(const struct skill_ask *ask)
-{
-    const char *const texts[] = {ask->display_name, ask->description, ask->instructions};
-    size_t size = ask->content_size;
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        size += texts[i] ? strlen(texts[i]) : 0;
-    return size;
-}
-
-void skill_ask_release(struct skill_ask *ask)
-{
-    char *texts[] = {ask->tenant,      ask->name,          ask->path,         ask->display_name,
-                     ask->description, ask->instructions,  ask->package_root, ask->content,
-                     ask->filename,    ask->source_subdir, ask->target_suffix};
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        free(texts[i]);
-    fd_clear(&ask->archive);
-    strings_release(&ask->source_paths);
-    strings_release(&ask->names);
-    strings_release(&ask->roots);
-    skill_ask_init(ask, ask->verb);
-}
-
-void skill_answer_release(struct skill_answer *answer)
-{
-    json_out_release(&answer->out);
-    fd_clear(&answer->fd);
-    strings_release(&answer->names);
-    strings_release(&answer->paths);
-    strings_release(&answer->warnings);
-}
-
 /* --- stores --- */
 
-static void store_drop(struct store *store)
-{
-    if (!store || --store->holds > 0)
-        return;
-    if (store->store)
-        skill_store_close(store->store);
-    free(store);
-}
-
-/* Each tenant's as much as the whole of who has no tenancy. */
-static void allowance(void *data, const char *tenant, struct skill_room *ret)
-{
-    struct store *store = data;
-    uint64_t quota = atomic_load(&store->quota_bytes);
-    (void)tenant;
-    ret->bytes = quota > 0 ? quota : UINT64_MAX;
-    ret->entries = UINT64_MAX;
-}
+static void pump(struct skills *skills);
+static void on_bounded(void *data);
 
 struct skills *skills_new(struct api *api)
 {
@@ -126,6 +25,7 @@ struct skills *skills_new(struct api *api)
     skills->scratch_dir = xstrdup(runtime_config(api->runtime)->state_dir);
     TAILQ_INIT(&skills->waiting);
     TAILQ_INIT(&skills->running);
+    skills->asker = (struct bound_asker){.loop = api->loop, .done = on_bounded, .data = skills};
     return skills;
 }
 
@@ -134,28 +34,21 @@ void skills_configure(struct skills *skills, const char *root, uint64_t quota_by
     bool same = skills->root && root ? strcmp(skills->root, root) == 0 : skills->root == root;
     if (same && skills->store && skills->store->store) {
         atomic_store(&skills->store->quota_bytes, quota_bytes);
+        pump(skills);
         return;
     }
     store_drop(skills->store);
-    skills->store = NULL;
     free(skills->root);
     skills->root = root ? xstrdup(root) : NULL;
-    if (!root)
-        return;
-    struct store *store = xcalloc(1, sizeof *store);
-    store->holds = 1;
-    atomic_init(&store->quota_bytes, quota_bytes);
-    const struct skill_store_options options = {
-        .root = root, .allowance = allowance, .data = store};
-    store->store = skill_store_open(&options, &store->err);
-    if (!store->store)
-        log_error(LOG_WARN, "no_skill_store", &store->err);
-    skills->store = store;
+    skills->store = root ? store_open(root, quota_bytes) : NULL;
+}
+
+const char *skills_quota(const struct skills *skills)
+{
+    return skills->store ? bound_name(skills->store) : NULL;
 }
 
 /* --- jobs --- */
-
-static void pump(struct skills *skills);
 
 static void job_free(struct job *job)
 {
@@ -165,8 +58,11 @@ static void job_free(struct job *job)
     free(job);
 }
 
+/* When the last has ended that still has a pointer to it. */
 static void skills_destroy(struct skills *skills)
 {
+    if (skills->running_count > 0 || skills->asking_count > 0)
+        return;
     store_drop(skills->store);
     free(skills->root);
     free(skills->scratch_dir);
@@ -176,6 +72,10 @@ static void skills_destroy(struct skills *skills)
 static void run(uv_work_t *work)
 {
     struct job *job = work->data;
+    if (job->refused) {
+        job->rc = -1;
+        return;
+    }
     if (!job->store || !job->store->store) {
         job->rc = -1;
         if (job->store)
@@ -186,6 +86,10 @@ static void run(uv_work_t *work)
     }
     job->rc =
         skill_run(job->store->store, &job->ask, job->skills->scratch_dir, &job->answer, &job->err);
+    /* A limit that the kernel holds is told like one that boxd does. Archives go elsewhere. */
+    bool full = job->err.errnum == EDQUOT || job->err.errnum == ENOSPC;
+    if (job->rc < 0 && full && job->ask.verb != SKILL_VERB_EXPORT)
+        skill_error_full(job->err.errnum, &job->err);
 }
 
 /* Also when all is over: whoever asked has something to free. */
@@ -204,41 +108,30 @@ static void on_run(uv_work_t *work, int status)
     TAILQ_REMOVE(&skills->running, job, link);
     skills->running_count--;
     job_done(job, job->rc < 0 ? &job->err : NULL);
-    if (!skills->freed)
-        pump(skills);
-    else if (skills->running_count == 0)
+    if (skills->freed)
         skills_destroy(skills);
+    else
+        pump(skills);
 }
 
-static bool same_scope(const struct skill_ask *a, const struct skill_ask *b)
+static void on_bounded(void *data)
 {
-    return a->tenant && b->tenant ? strcmp(a->tenant, b->tenant) == 0 : a->tenant == b->tenant;
+    struct skills *skills = data;
+    skills->asking_count--;
+    if (skills->freed)
+        skills_destroy(skills);
+    else
+        pump(skills);
 }
 
-/* A writer has its turn when no other of its scope runs, nor too many of other scopes. Those that
-   wait are looked at in the order in which they came. */
-static bool may_run(const struct skills *skills, const struct job *job)
-{
-    unsigned writing = 0;
-    if (!writes[job->ask.verb])
-        return true;
-    for (const struct job *other = TAILQ_FIRST(&skills->running); other;
-         other = TAILQ_NEXT(other, link)) {
-        if (!writes[other->ask.verb])
-            continue;
-        if (same_scope(&other->ask, &job->ask))
-            return false;
-        writing++;
-    }
-    return writing < WRITING_MAX;
-}
+/* --- turns --- */
 
 static void pump(struct skills *skills)
 {
     struct job *job = TAILQ_FIRST(&skills->waiting);
     while (job && skills->running_count < RUNNING_MAX) {
         struct job *next = TAILQ_NEXT(job, link);
-        if (may_run(skills, job)) {
+        if (job_has_turn(skills, job)) {
             TAILQ_REMOVE(&skills->waiting, job, link);
             skills->waiting_count--;
             TAILQ_INSERT_TAIL(&skills->running, job, link);
@@ -247,20 +140,26 @@ static void pump(struct skills *skills)
         }
         job = next;
     }
+    skills_renew_bounds(skills);
 }
 
 /* Whether there is a place for it. A reader that can have its turn now does not wait. */
 static int may_wait(const struct skills *skills, const struct skill_ask *ask, struct error *err)
 {
-    bool at_once = !writes[ask->verb] && skills->running_count < RUNNING_MAX;
+    bool at_once = !skill_verb_writes(ask->verb) && skills->running_count < RUNNING_MAX;
     if (skills->stopped)
         return error_set(err, ERROR_UNAVAILABLE, "boxd is stopping");
     if ((at_once || skills->waiting_count < SKILLS_WAITING_MAX) &&
-        ask_bytes(ask) <= HELD_MAX - skills->held_bytes)
+        skill_ask_bytes(ask) <= HELD_MAX - skills->held_bytes)
         return 0;
     error_set(err, ERROR_CAPACITY, "the skill store has as much to do as it may: %u requests wait",
               skills->waiting_count);
     return error_hint(err, "try again in a moment");
+}
+
+int skills_may_ask(const struct api *api, const struct skill_ask *ask, struct error *err)
+{
+    return may_wait(api->skills, ask, err);
 }
 
 void skills_ask(struct api *api, struct skill_ask *ask,
@@ -277,11 +176,9 @@ void skills_ask(struct api *api, struct skill_ask *ask,
     struct job *job = xcalloc(1, sizeof *job);
     job->work.data = job;
     job->skills = skills;
-    job->store = skills->store;
-    if (job->store)
-        job->store->holds++;
+    job->store = store_hold(skills->store);
     job->ask = *ask;
-    job->held = ask_bytes(ask);
+    job->held = skill_ask_bytes(ask);
     skill_ask_init(ask, ask->verb);
     strings_copy(&job->ask.roots, &runtime_config(api->runtime)->allowed_roots);
     if (skills->root)
@@ -312,6 +209,6 @@ void skills_free(struct skills *skills)
 {
     skills_stop(skills);
     skills->freed = true;
-    if (skills->running_count == 0)
-        skills_destroy(skills);
+    skills->asker.backend = NULL;
+    skills_destroy(skills);
 }

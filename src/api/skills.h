@@ -6,6 +6,7 @@
    What is asked and what is answered are the same for both interfaces: docs/skills.md. */
 #pragma once
 
+#include "api/etag.h"
 #include "backend/spec.h"
 #include "core/json-out.h"
 #include "skills/skills.h"
@@ -23,7 +24,7 @@ enum skill_verb {
     SKILL_VERB_SCAN,
     SKILL_VERB_FILES,
     SKILL_VERB_READ, /* as text, in JSON */
-    SKILL_VERB_OPEN, /* as bytes: answer->fd */
+    SKILL_VERB_OPEN, /* as bytes: answer->bytes, or answer->fd of a large one */
     SKILL_VERB_WRITE,
     SKILL_VERB_REMOVE, /* a file */
     SKILL_VERB_PREVIEW,
@@ -49,18 +50,22 @@ struct skill_ask {
     char *filename, *source_subdir, *target_suffix;
     struct strings source_paths;
     struct strings names;
-    struct strings roots; /* whence packages may be imported; skills_ask() knows */
-    bool absent_is_null;  /* GET: one that is not there is {"skill":null} */
-    bool skip_missing;    /* RESOLVE: those that are not there are left out, with a warning */
+    struct strings roots;             /* whence packages may be imported; skills_ask() knows */
+    struct skill_condition condition; /* of WRITE and REMOVE */
+    bool absent_is_null;              /* GET: one that is not there is {"skill":null} */
+    bool skip_missing; /* RESOLVE: those that are not there are left out, with a warning */
 };
 
 void skill_ask_init(struct skill_ask *ask, enum skill_verb verb);
 void skill_ask_release(struct skill_ask *ask);
+size_t skill_ask_bytes(const struct skill_ask *ask); /* of memory, of what can be much */
 
 struct skill_answer {
     struct json_out out; /* one object */
     int fd;              /* of OPEN and EXPORT, at its beginning; the callee may take it */
+    char *bytes;         /* of OPEN */
     uint64_t size;
+    char etag[ETAG_SIZE];        /* of `bytes`, and of what WRITE wrote; "": none */
     struct strings names, paths; /* of RESOLVE, in pairs; the callee may take them */
     struct strings warnings;     /* of RESOLVE, likewise */
 };
@@ -70,6 +75,10 @@ struct skill_answer {
 void skills_ask(struct api *api, struct skill_ask *ask,
                 void (*done)(void *data, struct skill_answer *answer, const struct error *err),
                 void *data);
+
+/* Whether skills_ask() would take it now; else ERROR_CAPACITY or ERROR_UNAVAILABLE. For who would
+   use something up by asking. */
+int skills_may_ask(const struct api *api, const struct skill_ask *ask, struct error *err);
 
 /* Packages that were found become mounts of the spec. */
 int skills_mount(const struct api *api, const struct strings *names, const struct strings *paths,
@@ -88,6 +97,9 @@ void skill_answer_release(struct skill_answer *answer);
 /* The store as the configuration has it now; `skills` in struct api. */
 struct skills;
 struct skills *skills_new(struct api *api);
+/* How its quota holds: "hard", by the file system; "counted", by boxd alone; "none", there is none;
+   NULL: nobody knows before the first change. */
+const char *skills_quota(const struct skills *skills);
 /* Jobs under way finish on the store they began with. */
 void skills_configure(struct skills *skills, const char *root, uint64_t quota_bytes);
 /* boxd stops: those that wait are told so; those that run finish. */

@@ -84,6 +84,17 @@ struct backend_usage {
 
 typedef void (*backend_done)(void *data, const struct error *err);
 
+/* --- stores --------------------------------------------------------------------------------------
+ */
+
+struct backend_bound {
+    const char *root;   /* the store's directory, without links in it */
+    const char *tenant; /* NULL: the store outside tenants */
+    uint64_t bytes;     /* as the file system counts; 0: no limit */
+    uint64_t inodes;
+    bool known; /* it has had one in this backend's life: its files need not be looked at again */
+};
+
 struct backend_ops {
     const char *name;
 
@@ -147,6 +158,10 @@ struct backend_ops {
                         void (*done)(void *data, const void *bytes, size_t size,
                                      const struct error *err),
                         void *data);
+    /* A hard limit on what a skill store of boxd's may hold, files and all; no bytes take it away.
+       ERROR_UNSUPPORTED: it cannot be had here. */
+    void (*bound_store)(struct backend *backend, const struct backend_bound *bound,
+                        backend_done done, void *data);
     /* What limits its sessions: "v2", "v1", "none". */
     const char *(*cgroup_kind)(struct backend *backend);
     /* NULL if sessions can be made, else why not. */

@@ -88,7 +88,8 @@ static inline int spawner_answered(const struct spawner_reply *reply, struct err
     return reply->code ? peer_spawner_failed(reply, err) : 0;
 }
 
-/* Copies the message, whose head is a struct spawner_request; the tag is set here. */
+/* Copies the message, whose head is a struct spawner_request; the tag is set here. The answer comes
+   from the loop, never before this returns. */
 void native_call(struct native *native, const void *message, size_t size, spawner_answer answer,
                  void *data);
 /* Begins to read answers. */
@@ -97,6 +98,8 @@ void native_calls_init(struct native *native);
 void native_calls_fail(struct native *native);
 
 /* native-marker.c: as backend.h has it. */
+void native_store(struct backend *backend, const struct backend_bound *bound, backend_done done,
+                  void *data);
 void native_marker(struct backend *backend, const char *directory, const char *name,
                    void (*done)(void *data, const void *bytes, size_t size,
                                 const struct error *err),

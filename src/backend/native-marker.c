@@ -11,7 +11,6 @@ _Static_assert(SPAWNER_MARKER_MAX == ROOTS_MARKER_MAX, "a marker fits exactly");
 struct question {
     void (*done)(void *data, const void *bytes, size_t size, const struct error *err);
     void *data;
-    bool asking; /* native_marker() has not returned */
     struct error err;
     uv_timer_t timer;
 };
@@ -32,12 +31,6 @@ static void on_refused(uv_timer_t *timer)
     tell(timer->data, NULL, 0);
 }
 
-/* Told from the loop: who asked does not expect an answer yet. */
-static void refuse(struct question *question)
-{
-    uv_timer_start(&question->timer, on_refused, 0, 0);
-}
-
 static void on_answer(void *data, const struct spawner_reply *reply, int *fds, size_t count)
 {
     struct question *question = data;
@@ -49,9 +42,7 @@ static void on_answer(void *data, const struct spawner_reply *reply, int *fds, s
         if (size < 1 || size > sizeof reply->marker)
             error_set(&question->err, ERROR_PROTOCOL, "the spawner sent no marker");
     }
-    if (question->asking) /* it could not even be sent */
-        refuse(question);
-    else if (question->err.code)
+    if (question->err.code)
         tell(question, NULL, 0);
     else
         tell(question, reply->marker, size);
@@ -65,19 +56,18 @@ void native_marker(struct backend *backend, const char *directory, const char *n
     struct native *native = (struct native *)backend;
     struct spawner_marker request = {.head = {.type = SPAWNER_MARKER}};
     struct question *question = xcalloc(1, sizeof *question);
-    *question = (struct question){.done = done, .data = data, .asking = true};
+    *question = (struct question){.done = done, .data = data};
     uv_timer_init(backend->loop, &question->timer);
     question->timer.data = question;
     if (native->gone)
         error_set(&question->err, ERROR_UNAVAILABLE, "%s", native->reason);
     else if (strlen(name) >= sizeof request.name || strlen(directory) >= sizeof request.directory)
         error_set(&question->err, ERROR_INVALID, "the name or its directory is too long");
-    if (question->err.code) {
-        refuse(question);
+    if (question->err.code) { /* told from the loop: who asked does not expect an answer yet */
+        uv_timer_start(&question->timer, on_refused, 0, 0);
         return;
     }
     memcpy(request.name, name, strlen(name));
     memcpy(request.directory, directory, strlen(directory));
     native_call(native, &request, sizeof request, on_answer, question);
-    question->asking = false;
 }

@@ -481,6 +481,7 @@ static const struct backend_ops native_ops = {
     .file = native_file,
     .describe = native_describe,
     .read_marker = native_marker,
+    .bound_store = native_store,
     .cgroup_kind = native_cgroup_kind,
     .unavailable = native_unavailable,
     .close = native_close,

@@ -84,6 +84,7 @@ enum null_what {
 /* A question for a file, and its answer. */
 struct null_marker {
     void (*done)(void *data, const void *bytes, size_t size, const struct error *err);
+    backend_done bound; /* in its place, of one for a limit */
     void *data;
     unsigned char bytes[ROOTS_MARKER_MAX];
     size_t size;
@@ -667,8 +668,11 @@ static void tell_gone(struct null_session *session)
 
 static void tell_marker(struct null_marker *marker)
 {
-    marker->done(marker->data, marker->err.code ? NULL : marker->bytes, marker->size,
-                 marker->err.code ? &marker->err : NULL);
+    if (marker->bound)
+        marker->bound(marker->data, &marker->err);
+    else
+        marker->done(marker->data, marker->err.code ? NULL : marker->bytes, marker->size,
+                     marker->err.code ? &marker->err : NULL);
     free(marker);
 }
 
@@ -740,6 +744,18 @@ static void null_read_marker(struct backend *base, const char *directory, const 
     strings_add(&policy.allowed_roots, directory);
     roots_read_marker(&policy, directory, name, marker->bytes, &marker->size, &marker->err);
     strings_release(&policy.allowed_roots);
+    post_event((struct null_backend *)base,
+               (struct null_event){.what = NULL_MARKER, .marker = marker});
+}
+
+static void null_bound_store(struct backend *base, const struct backend_bound *bound,
+                             backend_done done, void *data)
+{
+    struct null_marker *marker = xcalloc(1, sizeof *marker);
+    marker->bound = done;
+    marker->data = data;
+    error_set(&marker->err, ERROR_UNSUPPORTED, "the null backend cannot limit '%.200s'",
+              bound->root);
     post_event((struct null_backend *)base,
                (struct null_event){.what = NULL_MARKER, .marker = marker});
 }
@@ -817,6 +833,7 @@ static const struct backend_ops ops = {
     .file = null_file,
     .describe = null_describe,
     .read_marker = null_read_marker,
+    .bound_store = null_bound_store,
     .cgroup_kind = null_cgroup_kind,
     .unavailable = null_unavailable,
     .close = null_close,

@@ -92,11 +92,13 @@ static int take_known(int status, const json_t *inner, struct error *err)
             hint = classes[i].hint;
     }
     /* One class for whatever is wrong with a request; the status tells what is merely not there,
-       or there already. */
+       there already, or not what it was. */
     if (code == ERROR_INVALID && status == 404)
         code = ERROR_NOT_FOUND;
     if (code == ERROR_INVALID && status == 409)
         code = ERROR_EXISTS;
+    if (code == ERROR_INVALID && status == 412)
+        code = ERROR_CHANGED;
     error_set(err, code, "%s", client_text(inner, "message"));
     return hint[0] ? error_hint(err, "%s", hint) : -1;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `box skill edit`: a file of a skill in the user's editor.
 
-   The file goes back as it was left, byte for byte, and only if boxd's copy is still the one that
-   was edited. A SKILL.md that cannot be read would make the skill vanish from the store, so it is
-   read here before it goes there. */
+   The file goes back as it was left, byte for byte, and boxd takes it only if its copy is still the
+   one that was edited. A SKILL.md that cannot be read would make the skill vanish from the store,
+   so it is read here before it goes there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ struct edit {
     const char *path;
     bool entry;     /* it is the skill's SKILL.md */
     char *dir_name; /* of the skill, which is its name if it has none */
-    bool there;     /* there was such a file */
+    char *etag;     /* of the file; NULL: there was none */
     char *before;
     size_t before_size;
 };
@@ -29,37 +29,27 @@ struct edit {
 static const struct option edit_options[] = {CLIENT_OPTIONS, {0}};
 
 /* The file as boxd has it; that there is none is no error. */
-static int fetch(const struct edit *edit, bool *ret_there, char **ret, size_t *ret_size,
-                 struct error *err)
+static int fetch(struct edit *edit, struct error *err)
 {
     struct error why = ERROR_INIT;
-    *ret_there = client_skill_text(edit->client, edit->name, edit->path, ret, ret_size, &why) == 0;
-    if (*ret_there)
+    if (client_skill_text(edit->client, edit->name, edit->path, &edit->before, &edit->before_size,
+                          &why) == 0) {
+        const char *etag = http_client_header(edit->client->http, "ETag");
+        if (!etag)
+            return error_set(err, ERROR_PROTOCOL, "boxd does not say which version of it this is");
+        edit->etag = xstrdup(etag);
         return 0;
-    *ret_size = 0;
+    }
     if (why.code != ERROR_NOT_FOUND) {
         *err = why;
         return -1;
     }
-    *ret = xstrdup("");
+    edit->before = xstrdup("");
     return 0;
 }
 
 /* --- back again ---------------------------------------------------------------------------------
  */
-
-static int check_unchanged(const struct edit *edit, struct error *err)
-{
-    cleanup_free char *now = NULL;
-    size_t size;
-    bool there;
-    if (fetch(edit, &there, &now, &size, err) < 0)
-        return -1;
-    if (there == edit->there && size == edit->before_size && memcmp(now, edit->before, size) == 0)
-        return 0;
-    return error_set(err, ERROR_INVALID, "somebody else %s '%.200s' of '%.64s' meanwhile",
-                     there ? "changed" : "removed", edit->path, edit->name);
-}
 
 static int check_entry(const struct edit *edit, const char *text, size_t size, char **ret_name,
                        struct error *err)
@@ -76,16 +66,21 @@ static int check_entry(const struct edit *edit, const char *text, size_t size, c
 static int put_back(const struct edit *edit, const char *text, size_t size, struct error *err)
 {
     cleanup_free char *target = client_skill_target(edit->name, edit->path);
+    cleanup_free char *condition =
+        edit->etag ? xasprintf("If-Match: %s", edit->etag) : xstrdup("If-None-Match: *");
+    const char *const headers[] = {condition, NULL};
     const struct http_call call = {.method = "PUT",
                                    .target = target,
+                                   .headers = headers,
                                    .type = "application/octet-stream",
                                    .body = text,
                                    .body_size = size};
     cleanup_free char *name = NULL;
     if (edit->entry && check_entry(edit, text, size, &name, err) < 0)
         return error_wrap(err, "%.200s", edit->path);
-    if (check_unchanged(edit, err) < 0 || client_call(edit->client, &call, err) < 0 ||
-        client_answer(edit->client, NULL, err) < 0)
+    if (client_call(edit->client, &call, err) < 0)
+        return err->code == ERROR_CHANGED ? error_wrap(err, "somebody else was faster") : -1;
+    if (client_answer(edit->client, NULL, err) < 0)
         return -1;
     if (name && strcmp(name, edit->name) != 0)
         fprintf(stderr, "box skill edit: '%s' is called '%s' from now on\n", edit->name, name);
@@ -139,10 +134,11 @@ static int edit_body(struct client *client, void *options, const struct operands
                         .path = words->count > 1 ? words->words[1] : entry_file,
                         .dir_name = copy_basename(client_text(skill, "package_root"))};
     edit.entry = strcmp(edit.path, entry_file) == 0;
-    int rc = fetch(&edit, &edit.there, &edit.before, &edit.before_size, err);
+    int rc = fetch(&edit, err);
     if (rc == 0)
         rc = edit_file(&edit, err);
     free(edit.dir_name);
+    free(edit.etag);
     free(edit.before);
     return rc;
 }

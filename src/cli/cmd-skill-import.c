@@ -46,7 +46,9 @@ static int import_body(struct client *client, void *target, const struct operand
         client_connect(&options->client, client, err) < 0)
         return -1;
     if (send_pack(client, &pack, &skills, err) < 0)
-        return client_skill_exists(err);
+        return client_skill_exists("call this one something else with --name, or first remove "
+                                   "the other with box skill rm",
+                                   err);
     if (options->client.json)
         run_print_json(json_pack("{s:O}", "skills", skills), JSON_INDENT(2));
     else

@@ -84,7 +84,7 @@ static int explain(struct client *client, const struct install_options *options,
 {
     cleanup_json json_t *skills = NULL;
     struct error ignored = ERROR_INIT;
-    client_skill_exists(err);
+    client_skill_exists("first remove the other with box skill rm", err);
     if (err->code != ERROR_INVALID || options->paths.count > 0 ||
         client_skill_upload(client, upload, false, &skills, &ignored) < 0 ||
         json_array_size(skills) < 2)

@@ -93,7 +93,9 @@ static int new_body(struct client *client, void *target, const struct operands *
         return -1;
     }
     if (client_request(client, "POST", "/v1/skills", body, &answer, err) < 0)
-        return client_skill_exists(err);
+        return client_skill_exists("take another name, change that one with box skill edit, or "
+                                   "first remove it with box skill rm",
+                                   err);
     if (options->client.json) {
         run_print_json(json_incref(answer), JSON_INDENT(2));
     } else {

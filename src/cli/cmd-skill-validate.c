@@ -23,11 +23,11 @@ static const struct option validate_options[] = {CLIENT_OPTION_JSON, CLIENT_OPTI
 /* --- a directory --------------------------------------------------------------------------------
  */
 
-/* What is there is meant, before a skill of the same name. */
-static bool is_directory(const char *word)
+/* What is there is meant, before a skill of the same name; and no skill has a dot in its name. */
+static bool is_path(const char *word)
 {
     struct stat st;
-    return strchr(word, '/') || (stat(word, &st) == 0 && S_ISDIR(st.st_mode));
+    return strpbrk(word, "/.") || (stat(word, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
 static json_t *problem_to_json(const struct skill_problem *problem)
@@ -46,8 +46,11 @@ static int validate_directory(const char *path, json_t **ret, char **ret_place, 
     cleanup_free char *whole = realpath(path, NULL);
     cleanup_free char *name = copy_basename(whole ? whole : path);
     cleanup_close int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return error_errno(err, errno, "'%.200s'", path);
+    if (dir < 0) {
+        int errnum = errno;
+        error_errno(err, errnum, "'%.200s'", path);
+        return errnum == ENOTDIR ? error_hint(err, "name the directory that SKILL.md is in") : -1;
+    }
     if (skill_validate_directory(dir, name, &found, err) < 0)
         return error_wrap(err, "'%.200s'", path);
     json_t *problems = json_array();
@@ -125,8 +128,8 @@ static int validate_body(struct client *client, void *target, const struct opera
     const char *word = words->words[0];
     cleanup_json json_t *answer = NULL;
     cleanup_free char *place = NULL;
-    int rc = is_directory(word) ? validate_directory(word, &answer, &place, err)
-                                : validate_stored(client, options, word, &answer, &place, err);
+    int rc = is_path(word) ? validate_directory(word, &answer, &place, err)
+                           : validate_stored(client, options, word, &answer, &place, err);
     if (rc < 0)
         return -1;
     const json_t *problems = json_object_get(answer, "problems");

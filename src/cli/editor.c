@@ -114,7 +114,7 @@ int editing_run(const struct editing *editing, struct error *err)
         return 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
         error_set(err, ERROR_NOT_FOUND, "cannot run the editor '%.100s'", editor);
-        return error_hint(err, "name one: EDITOR=nano box skill edit ...");
+        return error_hint(err, "put one that is installed into VISUAL or EDITOR");
     }
     return error_set(err, ERROR_SYSTEM, "the editor '%.100s' failed: nothing is changed", editor);
 }

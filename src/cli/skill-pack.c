@@ -201,8 +201,9 @@ static int read_entry(struct packing *packing, const char *name, struct error *e
         return error_errno(err, -rc, "cannot read it");
     if (!utf8_valid(packing->entry_text, packing->entry_size))
         return error_set(err, ERROR_INVALID, "it is not UTF-8");
-    if (front_read(packing->entry_text, packing->entry_size, name ? name : fallback, &front, err) <
-        0)
+    int (*read)(const char *text, size_t size, const char *dir_name, struct front *ret,
+                struct error *err) = name ? front_read_any : front_read;
+    if (read(packing->entry_text, packing->entry_size, name ? name : fallback, &front, err) < 0)
         return -1;
     packing->pack->name = xstrdup(name ? name : front.name);
     return name && strcmp(name, front.name) != 0 ? rename_skill(packing, &front, name, err) : 0;
@@ -258,8 +259,12 @@ static int pack(struct packing *packing, const char *name, struct error *err)
 {
     if (find_entry(packing, err) < 0)
         return -1;
-    if (read_entry(packing, name, err) < 0)
+    if (read_entry(packing, name, err) < 0) {
+        if (!err->hint[0])
+            error_hint(err, "box skill validate %.200s says all that is wrong with it",
+                       packing->directory);
         return error_wrap(err, "%.200s/%s", packing->directory, packing->entry_file);
+    }
     if (plan_level(packing, "", 0, err) < 0 || check_total(packing, err) < 0)
         return -1;
     return pack_all(packing, err);
@@ -273,7 +278,7 @@ static int open_directory(const char *directory, struct error *err)
         return dir;
     error_errno(err, errnum, "'%.200s'", directory);
     if (errnum == ENOTDIR)
-        error_hint(err, "box skill install takes an archive");
+        error_hint(err, "name the directory that SKILL.md is in; box skill install takes archives");
     return -1;
 }
 

@@ -25,9 +25,9 @@ int client_skill_missing(struct error *err)
     return hint_if(err, ERROR_NOT_FOUND, "box skill ls lists those there are");
 }
 
-int client_skill_exists(struct error *err)
+int client_skill_exists(const char *hint, struct error *err)
 {
-    return hint_if(err, ERROR_EXISTS, "take another name, or make room with box skill rm");
+    return hint_if(err, ERROR_EXISTS, hint);
 }
 
 int client_skill(struct client *client, const char *name, json_t **ret, struct error *err)

@@ -23,9 +23,9 @@ char *client_skill_target(const char *name, const char *path);
 /* A file of the skill whole, at most SKILL_TEXT_MAX bytes and a NUL. The caller frees. */
 int client_skill_text(struct client *client, const char *name, const char *path, char **ret,
                       size_t *ret_size, struct error *err);
-/* What to do if there is no such skill, or one already. Always -1. */
+/* What to do if there is no such skill, or one already (`hint`). Always -1. */
 int client_skill_missing(struct error *err);
-int client_skill_exists(struct error *err);
+int client_skill_exists(const char *hint, struct error *err);
 
 /* An archive on its way to boxd. */
 struct skill_upload {

@@ -24,7 +24,8 @@
     X(PROCESS_CONFLICT, "process_conflict") /* it is not in a state for that */           \
     X(FORBIDDEN, "forbidden")               /* not for who asks */                        \
     X(ADMISSION, "admission")               /* no grant covers it */                      \
-    X(NOT_READY, "not_ready")               /* the isolation it needs is not there */
+    X(NOT_READY, "not_ready")               /* the isolation it needs is not there */     \
+    X(CHANGED, "changed")                   /* it is not what the caller saw */
 
 enum error_code {
 #define X(name, text) ERROR_##name,

@@ -3,6 +3,7 @@
 #include "core/utf8.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -65,9 +66,21 @@ char *utf8_repair(const char *data, size_t size, size_t *ret_size)
     return out;
 }
 
+/* Eight bytes at once, none of which has its highest bit set. */
+static bool is_ascii(const char *data)
+{
+    uint64_t bytes;
+    memcpy(&bytes, data, sizeof bytes);
+    return (bytes & UINT64_C(0x8080808080808080)) == 0;
+}
+
 bool utf8_valid(const char *data, size_t size)
 {
     for (size_t i = 0; i < size;) {
+        if (size - i >= sizeof(uint64_t) && is_ascii(data + i)) {
+            i += sizeof(uint64_t);
+            continue;
+        }
         int n = utf8_sequence(data + i, size - i);
         if (n < 0)
             return false;
@@ -106,7 +119,9 @@ static size_t space_size(const char *at, size_t left)
     if (left >= 1 &&
         (c[0] == ' ' || (c[0] >= '\t' && c[0] <= '\r') || (c[0] >= 0x1C && c[0] < 0x20)))
         return 1;
-    if (left >= 2 && c[0] == 0xC2 && (c[1] == 0x85 || c[1] == 0xA0))
+    if (left < 2 || c[0] < 0xC2)
+        return 0;
+    if (c[0] == 0xC2 && (c[1] == 0x85 || c[1] == 0xA0))
         return 2;
     if (left < 3)
         return 0;

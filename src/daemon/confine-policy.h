@@ -15,7 +15,10 @@
      kill, pidfd_send_signal  sessions are ended by way of the spawner and of init; only abort(),
                               which is tgkill() on ourselves, works
      PROT_EXEC                nothing is loaded any more; code smuggled in as data stays data
-     chown, setuid …          that is over */
+     chown, setuid …          that is over
+
+   In it although Landlock has no say there: inotify, which the skill store needs. Somebody in control
+   of the front could learn the names of files that come and go where its user may read. */
 #pragma once
 
 #include <linux/sched.h>
@@ -93,7 +96,8 @@ static const struct front_group front_policy[] = {
      "pwrite64 pwritev pwritev2 read readlink readlinkat readv rename renameat renameat2 rmdir sendfile "
      "splice stat statfs statx sync_file_range syncfs tee umask unlink unlinkat utimensat write writev"},
     {&front_allow,
-     "epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 poll ppoll "
+     "epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 "
+     "inotify_add_watch inotify_init1 inotify_rm_watch poll ppoll "
      "pselect6 select signalfd4 timerfd_create timerfd_gettime timerfd_settime"},
     {&front_ioctl, "ioctl"},
 

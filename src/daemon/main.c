@@ -111,6 +111,7 @@ static int start(struct daemon *daemon, struct error *err)
     /* Who may talk to boxd need not be who started it: on loopback anybody on the machine may. So
        of the host only what was named is to be had, and by default nothing. */
     spawner.policy.only_allowed = true;
+    spawner.front = daemon->account.uid;
     spawner.socket_directory = xasprintf("%s/inits", config->run_dir);
     strings_copy(&native.allow_net, &config->allow_net);
     native.scratch_bytes = config->scratch_mb << 20;

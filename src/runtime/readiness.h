@@ -8,8 +8,9 @@
 #include "runtime/admission.h"
 #include "runtime/runtime.h"
 
-#define READINESS_SESSION   "boxd-readiness-" /* what names of its sessions begin with */
-#define READINESS_DIRECTORY ".boxd-readiness" /* where it tries storage, below the roots */
+#define READINESS_SESSION "boxd-readiness-" /* what names of its sessions begin with */
+/* Where it tries storage, below the roots: ROOTS_TRIAL_DIRECTORY. */
+#define READINESS_DIRECTORY ".boxd-readiness"
 
 /* In the order in which they are shown. */
 #define READINESS_CHECKS(X)                                   \

@@ -14,8 +14,6 @@
 #include "sandbox/storage.h"
 #include "sandbox/syscalls.h"
 
-#define PROJECT_FIRST 0x70000000u
-
 static int open_path(const struct step *step, const struct mount_policy *policy, struct error *err)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
@@ -86,17 +84,30 @@ static int map_owner(int tree, const struct step *step, const struct stat *st, u
                       "mount it read-only, or use a directory on ext4, xfs, btrfs or tmpfs");
 }
 
+/* Whether it is the directory in which boxd tries storage, and was born in the project of the skill
+   store that it lies in: that one it may leave. Anything else in there stays the store's. */
+static bool is_trial(const char *path, int directory, uint32_t *ret_outer)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && strcmp(slash + 1, ROOTS_TRIAL_DIRECTORY) == 0 &&
+           storage_project_find(directory, ret_outer, NULL) == 0 &&
+           storage_project_is_store(*ret_outer);
+}
+
 /* A project id for the directory, from its inode: the same directory has the same one each time. */
-static int limit_project(int fd, const struct stat *st, const struct plan *plan, struct error *err)
+static int limit_project(int fd, const struct step *step, const struct stat *st,
+                         const struct plan *plan, struct error *err)
 {
     struct storage_limit limit = {.bytes = plan->quota_bytes, .inodes = plan->quota_inodes};
-    uint32_t project = PROJECT_FIRST + (uint32_t)(st->st_ino % 0x0fffffffu);
+    struct storage_nest nest = {.project = STORAGE_PROJECT_WORKSPACES +
+                                           (uint32_t)(st->st_ino % STORAGE_PROJECT_COUNT)};
     cleanup_close int directory = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return error_errno(err, errno, "cannot open the workspace");
-    if (storage_project_set(directory, project, &limit, err) < 0)
-        return error_wrap(err, "workspace quota");
-    return 0;
+    int rc = is_trial(step->source, directory, &nest.outer)
+                 ? storage_project_nest(directory, &nest, &limit, err)
+                 : storage_project_set(directory, nest.project, &limit, err);
+    return rc < 0 ? error_wrap(err, "workspace quota") : 0;
 }
 
 static int open_tree_of(const struct step *step, const struct plan *plan,
@@ -108,7 +119,7 @@ static int open_tree_of(const struct step *step, const struct plan *plan,
         return -1;
     if (step->kind == STEP_DEVICE && check_device(step, &st, err) < 0)
         return -1;
-    if (step->quota && limit_project(fd, &st, plan, err) < 0)
+    if (step->quota && limit_project(fd, step, &st, plan, err) < 0)
         return -1;
     cleanup_close int tree =
         open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);

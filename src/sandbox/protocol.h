@@ -220,6 +220,7 @@ enum spawner_message {
     SPAWNER_SWEEP,  /* remove what earlier spawners left and nobody adopted */
     SPAWNER_USAGE,  /* what the session uses now */
     SPAWNER_MARKER, /* struct spawner_marker: the bytes of a file below an allowed root */
+    SPAWNER_STORE,  /* struct spawner_store: a hard limit on a skill store of the caller's */
     SPAWNER_REPLY,
     SPAWNER_ENDED, /* unasked: the session's init is gone; `lane` is 1 if the kernel killed for
                       memory in it */
@@ -257,6 +258,17 @@ struct spawner_marker {
     struct spawner_request head;
     char name[SPAWNER_MARKER_NAME];
     char directory[SPAWNER_MARKER_PATH];
+};
+
+#define SPAWNER_TENANT_SIZE 129 /* with its NUL, as the other one */
+
+struct spawner_store {
+    struct spawner_request head;
+    uint64_t bytes; /* 0: none any more */
+    uint64_t inodes;
+    uint32_t known;                   /* not 0: it had one already since the caller began */
+    char tenant[SPAWNER_TENANT_SIZE]; /* "": the store outside tenants */
+    char root[SPAWNER_MARKER_PATH];
 };
 
 struct spawner_usage {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directories below the allowed roots, looked up by descriptor with no link followed, and made
-   where they are missing; and the one kind of file that is read there. */
+   where they are missing; the one kind of file that is read there; and limits on skill stores. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "core/error.h"
 #include "sandbox/policy.h"
+#include "sandbox/storage.h"
 
 #define ROOTS_MADE_MAX 8 /* components that are made for one path */
 
@@ -27,3 +29,23 @@ bool roots_marker_valid(const char *name);
    ERROR_NOT_FOUND; ERROR_DENIED (a link, outside the roots, no permission); ERROR_INVALID. */
 int roots_read_marker(const struct mount_policy *policy, const char *directory, const char *name,
                       unsigned char ret[ROOTS_MARKER_MAX], size_t *ret_size, struct error *err);
+
+/* boxd's own directory for trials of storage, READINESS_DIRECTORY: see mounts-open.c. */
+#define ROOTS_TRIAL_DIRECTORY ".boxd-readiness"
+
+#define ROOTS_TENANTS    "tenants" /* as the skill store calls it */
+#define ROOTS_TENANT_MAX 128
+
+struct roots_store {
+    const char *root;   /* in normal form */
+    const char *tenant; /* "": the store outside tenants */
+    uid_t owner;        /* whose it must be */
+    bool known;         /* it was limited before, by this caller: see storage.h */
+    struct storage_limit limit;
+};
+
+/* A hard limit on a skill store, or on a tenant's in it; no bytes take it away. The directory must
+   lie below a root, no link lead there, and its owner be the one that is given: else ERROR_DENIED,
+   ERROR_NOT_FOUND or ERROR_INVALID. ERROR_UNSUPPORTED: the file system cannot. (roots-store.c) */
+int roots_bound_store(const struct mount_policy *policy, const struct roots_store *store,
+                      struct error *err);

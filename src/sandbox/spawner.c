@@ -327,6 +327,32 @@ static void do_marker(struct spawner *spawner, const struct spawner_marker *requ
     send_reply(spawner, &reply, NULL, 0);
 }
 
+static void do_store(struct spawner *spawner, const struct spawner_store *request)
+{
+    struct spawner_reply reply = reply_to(&request->head);
+    struct roots_store store = {
+        .tenant = request->tenant,
+        .owner = spawner->config->front,
+        .known = request->known != 0,
+        .limit = {.bytes = request->bytes, .inodes = request->inodes},
+    };
+    struct error err = ERROR_INIT;
+    cleanup_free char *root = NULL;
+    if (!memchr(request->tenant, '\0', sizeof request->tenant) ||
+        !memchr(request->root, '\0', sizeof request->root))
+        error_set(&err, ERROR_INVALID, "a name that does not end");
+    else if (geteuid() != 0)
+        error_set(&err, ERROR_UNSUPPORTED, "only root can set a quota on a directory");
+    else
+        root = path_normalise(request->root, &err);
+    store.root = root;
+    if (root)
+        roots_bound_store(&spawner->config->policy, &store, &err);
+    if (err.code)
+        fill_error(&reply, &err);
+    send_reply(spawner, &reply, NULL, 0);
+}
+
 /* What has only a head. */
 static const struct {
     uint32_t type;
@@ -343,6 +369,7 @@ static bool serve_request(struct spawner *spawner)
         struct spawner_request request;
         struct spawner_adopt adopt;
         struct spawner_marker marker;
+        struct spawner_store store;
         unsigned char data[sizeof(struct spawner_request) + SPEC_WIRE_MAX];
     } in;
     ssize_t size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
@@ -357,6 +384,8 @@ static bool serve_request(struct spawner *spawner)
         do_adopt(spawner, &in.adopt);
     else if (in.request.type == SPAWNER_MARKER && size == sizeof in.marker)
         do_marker(spawner, &in.marker);
+    else if (in.request.type == SPAWNER_STORE && size == sizeof in.store)
+        do_store(spawner, &in.store);
     for (size_t i = 0; i < ARRAY_SIZE(handlers); i++) {
         if (handlers[i].type == in.request.type && rest == 0)
             handlers[i].run(spawner, &in.request);

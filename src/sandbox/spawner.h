@@ -5,6 +5,8 @@
    socket closes, but for sessions with a key: those decide for themselves (INIT_OUTLIVE). */
 #pragma once
 
+#include <sys/types.h>
+
 #include "core/error.h"
 #include "sandbox/plan.h"
 
@@ -15,6 +17,7 @@ struct spawner_config {
     const char *socket_directory; /* where sessions with a key listen for the caller's successor,
                                      and what makes their groups this daemon's own; NULL: no session
                                      outlives its caller */
+    uid_t front;    /* whose the skill stores are that the caller may have limits on */
     unsigned ready; /* how many sessions to be prepared for ahead of time; 0: one session, then the
                        end */
 };

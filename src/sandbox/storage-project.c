@@ -37,9 +37,14 @@
 
 struct walk {
     uint32_t project;
-    bool leave; /* take out of the project instead of putting in */
+    bool leave;        /* take out of the project instead of putting in */
+    bool nested;       /* what is in another project stays there, with all that is in it */
+    uint32_t outer;    /* but for this one; 0: none */
+    const char *apart; /* a name directly below the top that is passed by; NULL: none */
     uint64_t entries;
 };
+
+enum { MARK_FOREIGN = 1 };
 
 static int project_quotactl(int fd, int command, uint32_t project, void *argument)
 {
@@ -104,8 +109,13 @@ static int check(int fd, struct error *err)
     return 0;
 }
 
-static int set_limits(int fd, uint32_t project, uint64_t bytes, uint64_t inodes, struct error *err)
+/* No bytes are no limits. */
+static int set_limits(int fd, uint32_t project, const struct storage_limit *limit,
+                      struct error *err)
 {
+    uint64_t bytes = limit->bytes;
+    uint64_t inodes =
+        bytes == 0 || limit->inodes > 0 ? limit->inodes : bytes / STORAGE_INODE_RATIO + 1;
     struct fs_disk_quota quota = {
         .d_version = FS_DQUOT_VERSION,
         .d_flags = FS_PROJ_QUOTA,
@@ -119,8 +129,14 @@ static int set_limits(int fd, uint32_t project, uint64_t bytes, uint64_t inodes,
     return 0;
 }
 
-/* Puts one file or directory into the project, or takes it out. */
-static int mark(const struct walk *walk, int fd, bool directory, struct error *err)
+/* Whether it is another project's than those of this walk. */
+static bool is_foreign(const struct walk *walk, uint32_t project)
+{
+    return project != 0 && project != walk->project && (!walk->outer || project != walk->outer);
+}
+
+/* Puts one file or directory into the project, or takes it out. MARK_FOREIGN: it stays as it is. */
+static int mark(const struct walk *walk, int fd, bool directory, bool top, struct error *err)
 {
     struct fsxattr attributes;
     if (ioctl(fd, FS_IOC_FSGETXATTR, &attributes) < 0)
@@ -132,7 +148,9 @@ static int mark(const struct walk *walk, int fd, bool directory, struct error *e
         attributes.fsx_projid = 0;
         attributes.fsx_xflags &= ~(uint32_t)FS_XFLAG_PROJINHERIT;
     } else {
-        if (old.fsx_projid != 0 && old.fsx_projid != walk->project) {
+        if (is_foreign(walk, old.fsx_projid) && walk->nested && !top)
+            return MARK_FOREIGN;
+        if (is_foreign(walk, old.fsx_projid)) {
             error_set(err, ERROR_DENIED, "it is already in project %u", old.fsx_projid);
             return error_hint(err,
                               "use another directory, or take it out: chattr -R -P -p 0 DIRECTORY");
@@ -170,7 +188,7 @@ static int walk_entry(struct walk *walk, int dir, const char *name, int depth, s
     cleanup_close int fd = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, errno, "cannot open '%.100s'", name);
-    if (S_ISREG(st.st_mode) ? mark(walk, fd, false, err) < 0
+    if (S_ISREG(st.st_mode) ? mark(walk, fd, false, false, err) < 0
                             : walk_directory(walk, steal_fd(&fd), depth + 1, err) < 0)
         return depth < 4 ? error_wrap(err, "'%.60s'", name) : -1;
     return 0;
@@ -185,7 +203,7 @@ static int walk_directory(struct walk *walk, int fd, int depth, struct error *er
         close(fd);
         return error_errno(err, saved, "cannot list a directory");
     }
-    int rc = mark(walk, fd, true, err);
+    int rc = mark(walk, fd, true, depth == 0, err);
     if (rc == 0 && depth > DEPTH_MAX)
         rc = error_set(err, ERROR_LIMIT, "directories are more than %d deep", DEPTH_MAX);
     while (rc == 0) {
@@ -196,7 +214,8 @@ static int walk_directory(struct walk *walk, int fd, int depth, struct error *er
                 rc = error_errno(err, errno, "cannot list a directory");
             break;
         }
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            (depth == 0 && walk->apart && strcmp(entry->d_name, walk->apart) == 0))
             continue;
         if (++walk->entries > ENTRIES_MAX)
             rc = error_set(err, ERROR_LIMIT, "it holds more than %d files", ENTRIES_MAX);
@@ -204,7 +223,7 @@ static int walk_directory(struct walk *walk, int fd, int depth, struct error *er
             rc = walk_entry(walk, fd, entry->d_name, depth, err);
     }
     closedir(dir);
-    return rc;
+    return rc == MARK_FOREIGN ? 0 : rc;
 }
 
 /* A descriptor of our own that can be listed and takes ioctls, which O_PATH does not. */
@@ -217,9 +236,8 @@ static int reopen(int dir_fd, int *ret_fd, struct error *err)
     return 0;
 }
 
-static int walk_tree(int fd, uint32_t project, bool leave, struct error *err)
+static int walk_tree(int fd, struct walk walk, struct error *err)
 {
-    struct walk walk = {.project = project, .leave = leave};
     int top = -1;
     if (reopen(fd, &top, err) < 0)
         return -1;
@@ -238,19 +256,42 @@ int storage_project_set(int dir_fd, uint32_t project, const struct storage_limit
                         struct error *err)
 {
     cleanup_close int fd = -1;
-    uint64_t inodes = limit->inodes;
     if (project == 0 || limit->bytes == 0)
         return error_set(err, ERROR_INVALID, "a project quota needs a project and a limit");
-    if (inodes == 0)
-        inodes = limit->bytes / STORAGE_INODE_RATIO + 1;
     if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0 ||
-        set_limits(fd, project, limit->bytes, inodes, err) < 0)
+        set_limits(fd, project, limit, err) < 0)
         return -1;
-    if (walk_tree(fd, project, false, err) < 0) {
+    if (walk_tree(fd, (struct walk){.project = project}, err) < 0) {
         storage_project_clear(fd, project, NULL);
         return error_wrap(err, "cannot put the directory under a quota");
     }
     return 0;
+}
+
+int storage_project_nest(int dir_fd, const struct storage_nest *nest,
+                         const struct storage_limit *limit, struct error *err)
+{
+    const struct walk walk = {
+        .project = nest->project, .nested = true, .outer = nest->outer, .apart = nest->apart};
+    struct fsxattr before;
+    cleanup_close int fd = -1;
+    if (nest->project == 0)
+        return error_set(err, ERROR_INVALID, "a project quota needs a project");
+    if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0)
+        return -1;
+    if (ioctl(fd, FS_IOC_FSGETXATTR, &before) < 0)
+        return error_errno(err, errno, "cannot read a project id");
+    bool was_in = before.fsx_projid == nest->project;
+    if (limit->bytes == 0)
+        return was_in ? set_limits(fd, nest->project, limit, err) : 0;
+    if (set_limits(fd, nest->project, limit, err) < 0)
+        return -1;
+    if ((was_in && nest->known) || walk_tree(fd, walk, err) == 0)
+        return 0;
+    /* One that was in it already has what is in it counted, however deep, and keeps its limits. */
+    if (!was_in)
+        storage_project_clear(fd, nest->project, NULL);
+    return error_wrap(err, "cannot put the directory under a quota");
 }
 
 int storage_project_clear(int dir_fd, uint32_t project, struct error *err)
@@ -260,7 +301,7 @@ int storage_project_clear(int dir_fd, uint32_t project, struct error *err)
         return error_set(err, ERROR_INVALID, "project 0 has no limits to clear");
     if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0)
         return -1;
-    if (walk_tree(fd, project, true, err) < 0)
+    if (walk_tree(fd, (struct walk){.project = project, .leave = true}, err) < 0)
         return error_wrap(err, "cannot take the directory out of project %u", project);
-    return set_limits(fd, project, 0, 0, err);
+    return set_limits(fd, project, &(struct storage_limit){0}, err);
 }

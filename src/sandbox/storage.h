@@ -2,6 +2,7 @@
 /* Hard limits on bytes and inodes of a workspace, enforced by the kernel. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -33,6 +34,41 @@ int storage_project_set(int dir_fd, uint32_t project, const struct storage_limit
 int storage_project_clear(int dir_fd, uint32_t project, struct error *err);
 /* Whether the file system behind `dir_fd` could do it; else the reason in `err`. */
 int storage_project_check(int dir_fd, struct error *err);
+
+/* Which projects are boxd's: so many from each of these on. No store has a workspace's. */
+#define STORAGE_PROJECT_STORES     0x60000000u
+#define STORAGE_PROJECT_WORKSPACES 0x70000000u
+#define STORAGE_PROJECT_COUNT      0x0fffffffu
+
+static inline bool storage_project_is_store(uint32_t project)
+{
+    return project >= STORAGE_PROJECT_STORES &&
+           project - STORAGE_PROJECT_STORES < STORAGE_PROJECT_COUNT;
+}
+
+/* A tree with others inside it, or inside another. */
+struct storage_nest {
+    uint32_t project;
+    uint32_t outer;    /* what was made in this one is the tree's now; 0: nothing */
+    const char *apart; /* a name directly in the directory, which is left out; NULL: none */
+    bool known; /* if the directory is in the project, so is what is in it: only limits change */
+};
+
+/* As storage_project_set(), but what lies below and is in a project of its own stays in that. No
+   bytes take the limits away, and leave the files in the project. After a failure a tree that was
+   in it before stays there. */
+int storage_project_nest(int dir_fd, const struct storage_nest *nest,
+                         const struct storage_limit *limit, struct error *err);
+
+/* The directory's project; 0: none. */
+int storage_project_find(int dir_fd, uint32_t *ret, struct error *err);
+/* The directory alone is in no project any more, nor what will be made in it, if it was in this
+   one. */
+int storage_project_leave(int dir_fd, uint32_t project, struct error *err);
+/* A project for a directory, from `first` on: the one of these it is in, or else one that nothing
+   is in, by its inode. Never `outer`. */
+int storage_project_choose(int dir_fd, uint32_t first, uint32_t outer, uint32_t *ret,
+                           struct error *err);
 
 /* Within the module: an empty file system for that limit, as a sparse memfd that stays the
    module's, and its size. */

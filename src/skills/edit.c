@@ -289,5 +289,5 @@ int skill_delete(struct skill_scope *scope, const char *name, struct error *err)
     if (!*package->path)
         return error_set(err, ERROR_INVALID, "the skill store's own directory cannot be deleted");
     cleanup_free char *top = xstrndup(package->path, strcspn(package->path, "/"));
-    return stage_remove(op.root, top, err);
+    return stage_remove(op.root, op.root, top, err);
 }

@@ -78,14 +78,12 @@ static int read_name(struct front *front, const char *dir_name, struct error *er
         free(name);
         name = text_stripped(dir_name);
     }
-    if (text_check_name(name, strlen(name), err) < 0)
-        return -1;
     front->name = steal_ptr(name);
     return 0;
 }
 
-int front_read(const char *text, size_t size, const char *dir_name, struct front *ret,
-               struct error *err)
+int front_read_any(const char *text, size_t size, const char *dir_name, struct front *ret,
+                   struct error *err)
 {
     cleanup_front struct front front = {.meta = NULL};
     unsigned line;
@@ -110,6 +108,18 @@ int front_read(const char *text, size_t size, const char *dir_name, struct front
     }
     front.description = field_text(front.meta, "description", err);
     if (!front.description)
+        return -1;
+    *ret = front;
+    front = (struct front){.meta = NULL};
+    return 0;
+}
+
+int front_read(const char *text, size_t size, const char *dir_name, struct front *ret,
+               struct error *err)
+{
+    cleanup_front struct front front = {.meta = NULL};
+    if (front_read_any(text, size, dir_name, &front, err) < 0 ||
+        text_check_name(front.name, strlen(front.name), err) < 0)
         return -1;
     *ret = front;
     front = (struct front){.meta = NULL};

@@ -32,6 +32,9 @@ struct front {
 /* `dir_name` is NUL-terminated and may be anything. */
 int front_read(const char *text, size_t size, const char *dir_name, struct front *ret,
                struct error *err);
+/* The same whatever its name is: for who is about to give it another. */
+int front_read_any(const char *text, size_t size, const char *dir_name, struct front *ret,
+                   struct error *err);
 void front_release(struct front *front);
 #define cleanup_front __attribute__((cleanup(front_release)))
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of a scope's packages.
 
-   Each search walks the directories and compares the stamps of each package with those of the last
-   time; only what differs is read. So a list costs two stats for each skill, and needs no watches
-   that could run out. A search runs under a shared lock on the root, which publishing several
-   packages takes exclusively; a search that would have to wait for that gives what was known
-   before. */
+   As long as the scope's watch has nothing to tell, what is known is the answer. Otherwise the
+   directories are walked, and the stamps of each package compared with those of the last time: two
+   stats for each skill, and only what differs is read. A search runs under a shared lock on the
+   root, which publishing several packages takes exclusively; a search that would have to wait for
+   that gives what was known before.
+
+   Searches that use the watch come one after the other, because it follows what one of them sees;
+   who waited for another usually finds his answer made. Nobody waits for the root's lock meanwhile:
+   it is taken before, and what has to wait for it once more, recovery, comes after. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,6 +20,7 @@
 #include "core/fd.h"
 #include "skills/beneath.h"
 #include "skills/store.h"
+#include "skills/watch.h"
 
 void index_unref(struct index *index)
 {
@@ -28,19 +33,27 @@ void index_unref(struct index *index)
     free(index);
 }
 
-/* The latest, a number for a search that begins now, and whether it should not: shared locks that
-   overlap would keep an exclusive one waiting for ever. */
-static struct index *index_latest(struct skill_scope *scope, uint64_t *ret_ticket,
-                                  bool *ret_publishing)
+/* The latest, and whether no search should begin: shared locks that overlap would keep an exclusive
+   one waiting for ever. */
+static struct index *index_latest(struct skill_scope *scope, bool *ret_publishing)
 {
     pthread_mutex_lock(&scope->lock);
     struct index *index = scope->index;
     if (index)
         atomic_fetch_add(&index->refs, 1);
-    *ret_ticket = ++scope->tickets;
-    *ret_publishing = scope->publishing;
+    if (ret_publishing)
+        *ret_publishing = scope->publishing;
     pthread_mutex_unlock(&scope->lock);
     return index;
+}
+
+/* A number for a search that begins now. */
+static uint64_t take_ticket(struct skill_scope *scope)
+{
+    pthread_mutex_lock(&scope->lock);
+    uint64_t ticket = ++scope->tickets;
+    pthread_mutex_unlock(&scope->lock);
+    return ticket;
 }
 
 /* Keeps it for the next search, unless one that began later has come before. */
@@ -48,7 +61,8 @@ static void index_keep(struct skill_scope *scope, struct index *index, bool diff
 {
     struct index *old = NULL;
     pthread_mutex_lock(&scope->lock);
-    if (!scope->index || scope->index->ticket < index->ticket) {
+    if (index->ticket > scope->forgotten &&
+        (!scope->index || scope->index->ticket < index->ticket)) {
         old = scope->index;
         scope->index = index;
         atomic_fetch_add(&index->refs, 1);
@@ -61,23 +75,6 @@ static void index_keep(struct skill_scope *scope, struct index *index, bool diff
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp((*(struct package *const *)a)->path, (*(struct package *const *)b)->path);
-}
-
-static struct package *find_path(const struct index *index, const char *path)
-{
-    size_t low = 0;
-    size_t high = index ? index->package_count : 0;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = strcmp(index->packages[middle]->path, path);
-        if (order == 0)
-            return index->packages[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
 }
 
 /* A stable insertion into what is sorted: newest first, and of the same age as found. */
@@ -99,21 +96,8 @@ static void sort_by_age(struct package **skills, size_t count)
     memcpy(skills, merged, count * sizeof(struct package *));
 }
 
-static struct package *load_or_reuse(struct skill_scope *scope, int root, const struct found *found,
-                                     const struct index *old, bool *differs)
-{
-    struct package *known = find_path(old, found->path);
-    if (known && package_is_current(known, root, found))
-        return package_ref(known);
-    struct package *package = NULL;
-    *differs = true;
-    if (package_load(root, scope->path, found->path, found->entry_file, &package, NULL) == 0)
-        return package;
-    return package_broken(root, found);
-}
-
-static struct index *build(struct skill_scope *scope, int root, const struct found_list *found,
-                           const struct index *old, bool *ret_differs)
+/* Takes the packages. */
+static struct index *build(struct found_list *found, const struct index *old, bool *ret_differs)
 {
     struct index *index = xcalloc(1, sizeof *index);
     size_t room = found->count ? found->count : 1;
@@ -123,7 +107,8 @@ static struct index *build(struct skill_scope *scope, int root, const struct fou
     index->skills = xcalloc(room, sizeof *index->skills);
     index->scanned = found->scanned;
     for (size_t i = 0; i < found->count; i++) {
-        struct package *package = load_or_reuse(scope, root, &found->items[i], old, &differs);
+        struct package *package = steal_ptr(found->items[i].package);
+        differs = differs || found->items[i].changed;
         index->packages[index->package_count++] = package;
         if (!package->broken)
             index->skills[index->count++] = package;
@@ -151,30 +136,87 @@ static bool recover(int root, const struct strings *stages)
     return true;
 }
 
-static int search(struct skill_scope *scope, int root, const struct index *old, struct index **ret,
-                  bool *ret_differs, struct error *err)
+struct search_state {
+    struct skill_scope *scope;
+    int root;
+    uint64_t ticket;
+    const struct index *old;
+    struct watch *watch; /* NULL: none, or done with */
+};
+
+static int walk(const struct search_state *state, struct found_list *ret, struct error *err)
 {
-    unsigned flags = DISCOVER_STORE | (scope->tenant ? 0 : DISCOVER_NO_TENANTS);
+    const struct discovery how = {
+        .base = state->root,
+        .max_depth = DISCOVERY_DEPTH,
+        .flags = DISCOVER_STORE | (state->scope->tenant ? 0 : DISCOVER_NO_TENANTS),
+        .base_path = state->scope->path,
+        .known = state->old ? state->old->packages : NULL,
+        .known_count = state->old ? state->old->package_count : 0,
+        .watch = state->watch,
+    };
+    return packages_read(&how, ret, err);
+}
+
+/* Somebody holds what is being made: no event tells when he lets go of it, or dies. */
+static enum watch_end what_for_watch(int rc, const struct found_list *found)
+{
+    if (rc < 0 || found->stages.count > 0)
+        return WATCH_UNSETTLED;
+    return found->unwatchable ? WATCH_USELESS : WATCH_COMPLETE;
+}
+
+static void leave_watch(struct search_state *state)
+{
+    state->watch = NULL;
+    pthread_mutex_unlock(&state->scope->watching);
+}
+
+static struct index *search(struct search_state *state, struct error *err)
+{
     bool again = false;
+    bool differs;
+    struct index *index = NULL;
     do {
         cleanup_found struct found_list found = {.items = NULL};
-        if (packages_discover(root, DISCOVERY_DEPTH, flags, &found, err) < 0)
-            return -1;
-        again = !again && recover(root, &found.stages);
+        int rc = walk(state, &found, err);
+        if (state->watch) {
+            watch_end(state->watch, what_for_watch(rc, &found), state->ticket);
+            leave_watch(state);
+        }
+        if (rc < 0)
+            return NULL;
+        again = !again && recover(state->root, &found.stages);
         if (!again)
-            *ret = build(scope, root, &found, old, ret_differs);
+            index = build(&found, state->old, &differs);
     } while (again);
-    return 0;
+    index->ticket = state->ticket;
+    index_keep(state->scope, index, differs);
+    return index;
+}
+
+/* What is there now, under the shared lock. */
+static struct index *index_now(struct skill_scope *scope, int root, struct error *err)
+{
+    pthread_mutex_lock(&scope->watching);
+    struct search_state state = {.scope = scope, .root = root, .watch = &scope->watch};
+    cleanup_index struct index *old = index_latest(scope, NULL);
+    if (old && watch_vouches(state.watch, root, old->ticket)) {
+        leave_watch(&state);
+        return steal_ptr(old);
+    }
+    state.old = old;
+    state.ticket = take_ticket(scope);
+    if (!old || old->package_count < WATCH_FROM || !watch_begin(state.watch, root))
+        leave_watch(&state);
+    return search(&state, err);
 }
 
 int scope_index(struct skill_scope *scope, int root, bool wait, struct index **ret,
                 struct error *err)
 {
-    uint64_t ticket;
     bool publishing;
-    bool differs = false;
-    struct index *index = NULL;
-    cleanup_index struct index *old = index_latest(scope, &ticket, &publishing);
+    cleanup_index struct index *old = index_latest(scope, &publishing);
     if (publishing && old && !wait) {
         *ret = steal_ptr(old);
         return 0;
@@ -185,12 +227,10 @@ int scope_index(struct skill_scope *scope, int root, bool wait, struct index **r
         *ret = steal_ptr(old);
         return 0;
     }
-    int rc = search(scope, root, old, &index, &differs, err);
+    struct index *index = index_now(scope, root, err);
     flock(root, LOCK_UN);
-    if (rc < 0)
+    if (!index)
         return -1;
-    index->ticket = ticket;
-    index_keep(scope, index, differs);
     *ret = index;
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "core/utf8.h"
 #include "skills/beneath.h"
 #include "skills/front.h"
+#include "skills/glance.h"
 
 /* Kernels before 6.13 stamp files with the time of the last tick, at most 10 ms ago; what changes
    twice within one looks unchanged the second time. */
@@ -40,6 +41,7 @@ void package_unref(struct package *package)
     for (size_t i = 0; i < ARRAY_SIZE(package->texts); i++)
         free(package->texts[i]);
     free(package->path);
+    free(package->entry_path);
     free(package);
 }
 
@@ -80,17 +82,6 @@ static void time_text(int64_t us, char ret[SKILL_TIME_SIZE])
         memmove(fraction, fraction + 7, strlen(fraction + 7) + 1);
 }
 
-static bool has_python(int dir)
-{
-    static const char *const files[] = {"requirements.txt", "pyproject.toml", "setup.py",
-                                        "setup.cfg"};
-    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        if (beneath_is_file(dir, files[i]))
-            return true;
-    }
-    return beneath_is_dir(dir, ".venv");
-}
-
 static void settle(struct package *package)
 {
     const struct timespec *changes[] = {&package->dir.st_ctim, &package->entry.st_ctim};
@@ -122,10 +113,23 @@ static void publish_texts(struct package *package)
     }
 }
 
-static int read_entry(int dir, const char *entry_file, struct stat *ret_stat, char **ret,
+/* A link is followed as long as it stays in the package. */
+static int open_entry(const struct package_source *source)
+{
+    const struct glance *glance = source->glance;
+    if (glance->by_link)
+        return beneath_open(source->dir, glance->entry_file, O_RDONLY);
+    int fd = openat(source->dir, glance->entry_file,
+                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int read_entry(const struct package_source *source, struct stat *ret_stat, char **ret,
                       size_t *ret_size, struct error *err)
 {
-    int rc = beneath_read(dir, entry_file, SKILL_TEXT_MAX, ret_stat, ret, ret_size);
+    const char *entry_file = source->glance->entry_file;
+    cleanup_close int fd = open_entry(source);
+    int rc = fd < 0 ? fd : beneath_read_fd(fd, SKILL_TEXT_MAX, ret_stat, ret, ret_size);
     if (rc == -EFBIG)
         return error_set(err, ERROR_LIMIT, "%s is larger than %u bytes", entry_file,
                          SKILL_TEXT_MAX);
@@ -138,30 +142,36 @@ static int read_entry(int dir, const char *entry_file, struct stat *ret_stat, ch
     return 0;
 }
 
-int package_load(int base, const char *base_path, const char *path, const char *entry_file,
-                 struct package **ret, struct error *err)
+static struct package *package_new(const struct package_source *source)
+{
+    struct package *package = xcalloc(1, sizeof *package);
+    const char *path = source->path;
+    package->refs = 1;
+    package->path = xstrdup(path);
+    package->entry_path = xasprintf("%s%s%s", path, *path ? "/" : "", source->glance->entry_file);
+    package->by_link = source->glance->by_link;
+    package->dir = *source->stamp;
+    return package;
+}
+
+int package_read(const struct package_source *source, struct package **ret, struct error *err)
 {
     cleanup_free char *text = NULL;
     cleanup_front struct front front = {.meta = NULL};
-    struct stat dir_stat;
-    struct stat entry_stat;
+    const char *entry_file = source->glance->entry_file;
+    struct stat entry;
     size_t size;
-    cleanup_close int dir = beneath_open_plain(base, *path ? path : ".", O_RDONLY | O_DIRECTORY);
-    if (dir < 0 || fstat(dir, &dir_stat) < 0)
-        return error_errno(err, dir < 0 ? -dir : errno, "cannot open a skill's directory");
-    if (read_entry(dir, entry_file, &entry_stat, &text, &size, err) < 0)
+    if (read_entry(source, &entry, &text, &size, err) < 0)
         return -1;
-    cleanup_free char *root = xasprintf("%s%s%s", base_path, *path ? "/" : "", path);
+    cleanup_free char *root =
+        xasprintf("%s%s%s", source->base_path, *source->path ? "/" : "", source->path);
     if (front_read(text, size, strrchr(root, '/') + 1, &front, err) < 0)
         return error_wrap(err, "%s", entry_file);
 
-    struct package *package = xcalloc(1, sizeof *package);
+    struct package *package = package_new(source);
     struct skill *skill = &package->skill;
     size_t from = front.parts.present ? front.parts.instructions : 0;
-    package->refs = 1;
-    package->path = xstrdup(path);
-    package->dir = dir_stat;
-    package->entry = entry_stat;
+    package->entry = entry;
     package->texts[TEXT_NAME] = steal_ptr(front.name);
     package->texts[TEXT_DISPLAY_NAME] = steal_ptr(front.display_name);
     package->texts[TEXT_DESCRIPTION] = steal_ptr(front.description);
@@ -170,9 +180,9 @@ int package_load(int base, const char *base_path, const char *path, const char *
     package->texts[TEXT_PACKAGE_ROOT] = steal_ptr(root);
     package->texts[TEXT_ENTRY_FILE] = xstrdup(entry_file);
     skill->instructions_size = size - from;
-    skill->python_project = has_python(dir);
-    skill->created_us = time_us(entry_stat.st_ctim);
-    skill->updated_us = time_us(entry_stat.st_mtim);
+    skill->python_project = source->glance->python;
+    skill->created_us = time_us(entry.st_ctim);
+    skill->updated_us = time_us(entry.st_mtim);
     time_text(skill->created_us, skill->created_at);
     time_text(skill->updated_us, skill->updated_at);
     publish_texts(package);
@@ -181,16 +191,33 @@ int package_load(int base, const char *base_path, const char *path, const char *
     return 0;
 }
 
-struct package *package_broken(int base, const struct found *found)
+struct package *package_broken(const struct package_source *source)
 {
-    struct package *package = xcalloc(1, sizeof *package);
-    package->refs = 1;
+    struct package *package = package_new(source);
     package->broken = true;
-    package->path = xstrdup(found->path);
-    package->entry = found->entry;
-    if (fstatat(base, *found->path ? found->path : ".", &package->dir, AT_SYMLINK_NOFOLLOW) == 0)
+    if (fstatat(source->dir, source->glance->entry_file, &package->entry, AT_SYMLINK_NOFOLLOW) == 0)
         settle(package);
     return package;
+}
+
+int package_load(int base, const char *base_path, const char *path, const char *entry_file,
+                 struct package **ret, struct error *err)
+{
+    struct stat st;
+    struct glance glance;
+    cleanup_close int dir = beneath_open_plain(base, *path ? path : ".", O_RDONLY | O_DIRECTORY);
+    if (dir < 0 || fstat(dir, &st) < 0)
+        return error_errno(err, dir < 0 ? -dir : errno, "cannot open a skill's directory");
+    int rc = glance_at(dir, &glance);
+    if (rc < 0)
+        return error_errno(err, -rc, "cannot read a skill's directory");
+    if (!glance.entry_file || strcmp(glance.entry_file, entry_file) != 0) {
+        glance.entry_file = entry_file;
+        glance.by_link = true; /* for all we know */
+    }
+    const struct package_source source = {
+        .dir = dir, .stamp = &st, .base_path = base_path, .path = path, .glance = &glance};
+    return package_read(&source, ret, err);
 }
 
 static bool same_stamp(const struct stat *a, const struct stat *b)
@@ -200,16 +227,12 @@ static bool same_stamp(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-bool package_is_current(const struct package *package, int base, const struct found *found)
+bool package_is_current(const struct package *package, const struct stat *dir,
+                        const struct stat *entry)
 {
-    struct stat dir;
     /* What a link leads to has stamps of its own, which nobody keeps. */
-    if (!package->settled || found->by_link || !same_stamp(&package->entry, &found->entry))
-        return false;
-    if (!package->broken && strcmp(package->skill.entry_file, found->entry_file) != 0)
-        return false;
-    return fstatat(base, *found->path ? found->path : ".", &dir, AT_SYMLINK_NOFOLLOW) == 0 &&
-           same_stamp(&package->dir, &dir);
+    return package->settled && !package->by_link && same_stamp(&package->dir, dir) &&
+           same_stamp(&package->entry, entry);
 }
 
 struct package *package_moved(const struct package *package, const char *package_root,
@@ -219,6 +242,7 @@ struct package *package_moved(const struct package *package, const char *package
     copy->skill = package->skill;
     copy->refs = 1;
     copy->path = xstrdup(package->path);
+    copy->entry_path = xstrdup(package->entry_path);
     for (size_t i = 0; i < TEXT_PACKAGE_ROOT; i++) {
         size_t size =
             i == TEXT_INSTRUCTIONS ? package->skill.instructions_size : strlen(package->texts[i]);

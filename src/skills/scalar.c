@@ -19,7 +19,7 @@ static const char digits[] = "0123456789";
 static bool is_word(const char *text, const char *const *words)
 {
     for (; *words; words++) {
-        if (strcmp(text, *words) == 0)
+        if (**words == *text && strcmp(text, *words) == 0)
             return true;
     }
     return false;

@@ -48,6 +48,8 @@ struct skill_scope;
 struct skill_store *skill_store_open(const struct skill_store_options *options, struct error *err);
 /* After the last scope was given back. */
 void skill_store_close(struct skill_store *store);
+/* Its directory, without links in it. */
+const char *skill_store_root(const struct skill_store *store);
 
 /* Everything below <root>/tenants/<tenant>, which is made on demand; with NULL everything below the
    root but its tenants. To be given back. */
@@ -61,11 +63,17 @@ static inline void skill_scope_put_p(struct skill_scope **scope)
 }
 #define cleanup_scope __attribute__((cleanup(skill_scope_put_p)))
 
+/* Its directory, if it is not there yet. */
+int skill_scope_make(struct skill_scope *scope, struct error *err);
+
 /* Counts the differences that searches of this scope have found: if it stands still, nobody has
    seen a change. */
 uint64_t skill_scope_generation(struct skill_scope *scope);
 /* Forgets what is known of the scope: for whoever learns of changes that no time stamp shows. */
 void skill_scope_changed(struct skill_scope *scope);
+
+/* That a write found no room, by the store's quota or for `errnum` (0: none) of the kernel. */
+int skill_error_full(int errnum, struct error *err);
 
 /* --- skills --- */
 
@@ -161,16 +169,35 @@ void skill_text_release(struct skill_text *text);
 /* UTF-8 of at most SKILL_TEXT_MAX. */
 int skill_file_read(struct skill_scope *scope, const char *name, const char *path,
                     struct skill_text *ret, struct error *err);
+/* Any bytes, as many. */
+int skill_file_load(struct skill_scope *scope, const char *name, const char *path,
+                    struct skill_text *ret, struct error *err);
 /* Any regular file, open for reading. */
 int skill_file_open(struct skill_scope *scope, const char *name, const char *path, int *ret_fd,
                     uint64_t *ret_size, struct error *err);
-/* At most SKILL_TEXT_MAX; directories on the way are made. `ret_path` is the normal form, and the
-   caller's to free. */
+
+/* Versions of a file, each by the SHA-256 of its bytes in lower-case hex. What is larger than
+   SKILL_TEXT_MAX, or no file, is none of them. */
+struct skill_versions {
+    bool given;
+    bool any; /* whatever is there */
+    struct strings digests;
+};
+
+/* What must be so for a change to be made: otherwise ERROR_CHANGED. */
+struct skill_condition {
+    struct skill_versions match;      /* it is there, and one of these */
+    struct skill_versions none_match; /* it is not there, or none of these */
+};
+
+/* At most SKILL_TEXT_MAX; directories on the way are made. `want` may be NULL. `ret_path` is the
+   normal form, and the caller's to free. */
 int skill_file_write(struct skill_scope *scope, const char *name, const char *path,
-                     const char *data, size_t size, char **ret_path, struct error *err);
-/* A file, or a directory with all that is in it; not the entry file. */
+                     const char *data, size_t size, const struct skill_condition *want,
+                     char **ret_path, struct error *err);
+/* A file, or a directory with all that is in it; not the entry file. `want` may be NULL. */
 int skill_file_remove(struct skill_scope *scope, const char *name, const char *path,
-                      struct error *err);
+                      const struct skill_condition *want, struct error *err);
 
 /* --- archives --- */
 

@@ -38,6 +38,11 @@ bool stage_is_name(const char *name)
     return has_prefix(name, OWN);
 }
 
+bool stage_is_temporary(const char *name)
+{
+    return has_prefix(name, STAGE) || has_prefix(name, REMOVED);
+}
+
 /* Whether it is still there, and not swept away between making it and locking it. */
 static bool is_linked(int dir)
 {
@@ -178,7 +183,7 @@ bool stage_recover(int root, const char *name, bool may_commit)
 {
     struct stat st;
     bool removed = has_prefix(name, REMOVED);
-    if (!removed && !has_prefix(name, STAGE))
+    if (!stage_is_temporary(name))
         return false;
     cleanup_close int dir = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
@@ -192,13 +197,13 @@ bool stage_recover(int root, const char *name, bool may_commit)
     return false;
 }
 
-int stage_remove(int root, const char *name, struct error *err)
+int stage_remove(int root, int parent, const char *name, struct error *err)
 {
     char aside[40];
     snprintf(aside, sizeof aside, REMOVED "%08" PRIx32 "%08" PRIx32, arc4random(), arc4random());
-    if (renameat2(root, name, root, aside, RENAME_NOREPLACE) < 0)
+    if (renameat2(parent, name, root, aside, RENAME_NOREPLACE) < 0)
         return error_errno(err, errno, "cannot delete '%.200s'", name);
-    fsync(root);
+    fsync(parent);
     /* If a search is quicker to remove it, all the better. */
     stage_recover(root, aside, false);
     return 0;

@@ -30,6 +30,8 @@ void stage_close(struct stage *stage);
 #define cleanup_stage __attribute__((cleanup(stage_close)))
 
 bool stage_is_name(const char *name); /* whether it is boxd's own, and nobody's package */
+/* Whether it is something that somebody makes or removes, or that is left over of that. */
+bool stage_is_temporary(const char *name);
 
 /* Moves "0", "1", … in the stage to the names `targets` under the root: all of them or none, also
    if the machine stops in the middle. ERROR_INVALID if one is there already. What is in the stage
@@ -41,9 +43,9 @@ int stage_publish(struct stage *stage, const struct strings *targets, struct err
    true, and is to be called again with it. */
 bool stage_recover(int root, const char *name, bool may_commit);
 
-/* Moves a directory under the root aside, by one rename and without needing room, and removes it.
- */
-int stage_remove(int root, const char *name, struct error *err);
+/* Moves a directory of `parent`, which is the root or below it, aside, by one rename and without
+   needing room, and removes it. */
+int stage_remove(int root, int parent, const char *name, struct error *err);
 
 /* A file made in the stage takes its place in `dir`. */
 int stage_write(struct stage *stage, int dir, const char *name, const char *data, size_t size,

@@ -61,9 +61,16 @@ struct skill_store *skill_store_open(const struct skill_store_options *options, 
     return store;
 }
 
+const char *skill_store_root(const struct skill_store *store)
+{
+    return store->root;
+}
+
 static void scope_free(struct skill_scope *scope)
 {
     index_unref(scope->index);
+    watch_close(&scope->watch);
+    pthread_mutex_destroy(&scope->watching);
     pthread_mutex_destroy(&scope->lock);
     pthread_mutex_destroy(&scope->writer);
     free(scope->tenant);
@@ -110,6 +117,8 @@ static struct skill_scope *scope_new(struct skill_store *store, const char *tena
     scope->tenant = tenant ? xstrdup(tenant) : NULL;
     scope->path =
         tenant ? xasprintf("%s/" TENANTS "/%s", store->root, tenant) : xstrdup(store->root);
+    scope->watch = (struct watch)WATCH_INIT;
+    pthread_mutex_init(&scope->watching, NULL);
     pthread_mutex_init(&scope->lock, NULL);
     pthread_mutex_init(&scope->writer, NULL);
     scope->next = store->scopes;
@@ -117,8 +126,8 @@ static struct skill_scope *scope_new(struct skill_store *store, const char *tena
     return scope;
 }
 
-/* Forgets the one that was not used for the longest, if there are too many. */
-static void forget_idle(struct skill_store *store)
+/* The one that was not used for the longest, if there are too many. */
+static struct skill_scope *take_idle(struct skill_store *store)
 {
     struct skill_scope **oldest = NULL;
     size_t idle = 0;
@@ -130,10 +139,10 @@ static void forget_idle(struct skill_store *store)
             oldest = at;
     }
     if (idle <= SCOPES_KEPT)
-        return;
+        return NULL;
     struct skill_scope *scope = *oldest;
     *oldest = scope->next;
-    scope_free(scope);
+    return scope;
 }
 
 struct skill_scope *skill_scope_get(struct skill_store *store, const char *tenant,
@@ -160,8 +169,11 @@ void skill_scope_put(struct skill_scope *scope)
     struct skill_store *store = scope->store;
     pthread_mutex_lock(&store->lock);
     scope->refs--;
-    forget_idle(store);
+    struct skill_scope *idle = take_idle(store);
     pthread_mutex_unlock(&store->lock);
+    /* Nobody else has it now. The kernel may take its time to end a watch. */
+    if (idle)
+        scope_free(idle);
 }
 
 int scope_open(struct skill_scope *scope, struct error *err)
@@ -189,6 +201,12 @@ int scope_open(struct skill_scope *scope, struct error *err)
     return dir;
 }
 
+int skill_scope_make(struct skill_scope *scope, struct error *err)
+{
+    cleanup_close int dir = scope_open(scope, err);
+    return dir < 0 ? -1 : 0;
+}
+
 int scope_check_target(const struct skill_scope *scope, const char *name, struct error *err)
 {
     if (!*name || strlen(name) > 255 || strchr(name, '/') || strcmp(name, ".") == 0 ||
@@ -211,6 +229,7 @@ void skill_scope_changed(struct skill_scope *scope)
 {
     pthread_mutex_lock(&scope->lock);
     struct index *index = steal_ptr(scope->index);
+    scope->forgotten = scope->tickets;
     scope->generation++;
     pthread_mutex_unlock(&scope->lock);
     index_unref(index);
@@ -228,7 +247,7 @@ static int find_room(struct skill_scope *scope, int root, struct budget *ret, st
         scope->store->allowance(scope->store->data, scope->tenant, &limit);
     if (limit.bytes == UINT64_MAX && limit.entries == UINT64_MAX)
         return 0;
-    if (tree_measure(root, &used, err) < 0)
+    if (tree_measure(root, scope->tenant ? NULL : TENANTS, &used, err) < 0)
         return -1;
     if (limit.bytes != UINT64_MAX)
         ret->bytes = limit.bytes > used.bytes ? limit.bytes - used.bytes : 0;

@@ -11,6 +11,7 @@
 #include "skills/skills.h"
 #include "skills/stage.h"
 #include "skills/tree.h"
+#include "skills/watch.h"
 
 #define TENANTS         "tenants"
 #define DISCOVERY_DEPTH 6
@@ -42,9 +43,12 @@ struct skill_scope {
     unsigned refs;     /* under the store's lock */
     uint64_t last_use; /* likewise */
     pthread_mutex_t writer;
+    pthread_mutex_t watching; /* of `watch`; never wanted by who has `lock` */
+    struct watch watch;
     pthread_mutex_t lock; /* of what follows */
     struct index *index;  /* the latest; NULL: none yet */
-    uint64_t tickets;
+    uint64_t tickets;     /* one for each search */
+    uint64_t forgotten;   /* what searches up to this one knew is not to be kept */
     uint64_t generation;
     bool publishing; /* somebody needs the root for himself: no new searches */
 };
@@ -52,8 +56,9 @@ struct skill_scope {
 /* The scope's directory, made if need be. Returns a descriptor of its own, which locks of its own
    can be taken on. */
 int scope_open(struct skill_scope *scope, struct error *err);
-/* What is there now. A package is read only if its stamps differ from when it was read last. While
-   somebody publishes it may be what was there before, unless `wait` is set. */
+/* What is there now. Nothing is searched while the watch has nothing to tell, and a package is read
+   only if its stamps differ from when it was read last. While somebody publishes it may be what was
+   there before, unless `wait` is set. */
 int scope_index(struct skill_scope *scope, int root, bool wait, struct index **ret,
                 struct error *err);
 struct package *index_find(const struct index *index, const char *name);

@@ -17,6 +17,10 @@ uint32_t text_next(const char **at, const char *end)
 {
     static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     const unsigned char *bytes = (const unsigned char *)*at;
+    if (bytes[0] < 0x80) {
+        (*at)++;
+        return bytes[0];
+    }
     int length = utf8_sequence(*at, (size_t)(end - *at));
     if (length < 0) {
         *at += -length;
@@ -73,19 +77,7 @@ bool text_is_alnum(uint32_t c)
 
 void text_strip(const char **text, size_t *size)
 {
-    const char *end = *text + *size;
-    const char *start = end;
-    const char *last = *text;
-    for (const char *at = *text; at < end;) {
-        const char *here = at;
-        if (text_is_space(text_next(&at, end)))
-            continue;
-        if (start == end)
-            start = here;
-        last = at;
-    }
-    *text = start;
-    *size = start < last ? (size_t)(last - start) : 0;
+    utf8_strip(text, size);
 }
 
 char *text_stripped(const char *text)

@@ -22,12 +22,18 @@
 #define ENTRIES_MAX 10000
 #define CHUNK       (256u << 10)
 
+/* xfs says ENOSPC of a project quota too: then it can be either. */
+int skill_error_full(int errnum, struct error *err)
+{
+    error_set(err, ERROR_LIMIT, "there is no room for it: the skill store is full");
+    return error_hint(err, "delete skills that are not needed, or raise the quota%s",
+                      errnum == ENOSPC ? ", or make room on the store's disk" : "");
+}
+
 int budget_take(struct budget *budget, uint64_t bytes, uint64_t entries, struct error *err)
 {
-    if (bytes > budget->bytes || entries > budget->entries) {
-        error_set(err, ERROR_LIMIT, "there is no room for it: the skill store is full");
-        return error_hint(err, "delete skills that are not needed, or raise the quota");
-    }
+    if (bytes > budget->bytes || entries > budget->entries)
+        return skill_error_full(0, err);
     if (budget->bytes != UINT64_MAX)
         budget->bytes -= bytes;
     if (budget->entries != UINT64_MAX)
@@ -210,7 +216,8 @@ int tree_copy(int from, int to, struct budget *budget, struct error *err)
 
 /* --- measuring --- */
 
-static int measure_level(int dir, unsigned depth, struct skill_room *ret, struct error *err)
+static int measure_level(int dir, const char *apart, unsigned depth, struct skill_room *ret,
+                         struct error *err)
 {
     cleanup_names struct beneath_names names = {NULL, 0};
     int rc = beneath_list(dir, SIZE_MAX, &names);
@@ -218,7 +225,8 @@ static int measure_level(int dir, unsigned depth, struct skill_room *ret, struct
         return error_errno(err, -rc, "cannot list a directory of the skill store");
     for (size_t i = 0; i < names.count; i++) {
         struct stat st;
-        if (fstatat(dir, names.items[i].name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if ((apart && strcmp(names.items[i].name, apart) == 0) ||
+            fstatat(dir, names.items[i].name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         ret->entries++;
         if (S_ISREG(st.st_mode))
@@ -229,16 +237,16 @@ static int measure_level(int dir, unsigned depth, struct skill_room *ret, struct
             return error_set(err, ERROR_LIMIT, "a skill has more than %d levels", DEPTH_MAX);
         cleanup_close int below =
             openat(dir, names.items[i].name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below >= 0 && measure_level(below, depth + 1, ret, err) < 0)
+        if (below >= 0 && measure_level(below, NULL, depth + 1, ret, err) < 0)
             return -1;
     }
     return 0;
 }
 
-int tree_measure(int dir, struct skill_room *ret, struct error *err)
+int tree_measure(int dir, const char *apart, struct skill_room *ret, struct error *err)
 {
     struct skill_room room = {0, 0};
-    if (measure_level(dir, 0, &room, err) < 0)
+    if (measure_level(dir, apart, 0, &room, err) < 0)
         return -1;
     *ret = room;
     return 0;

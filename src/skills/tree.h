@@ -24,5 +24,6 @@ int tree_clear(int dir);
    that stay beneath `from`. Anything else, and more than 10,000 entries, is refused. */
 int tree_copy(int from, int to, struct budget *budget, struct error *err);
 
-/* What `dir` holds, all the way down, in files and in entries. */
-int tree_measure(int dir, struct skill_room *ret, struct error *err);
+/* What `dir` holds, all the way down, in files and in entries, but for what is directly in it and
+   called `apart` (NULL: nothing). */
+int tree_measure(int dir, const char *apart, struct skill_room *ret, struct error *err);

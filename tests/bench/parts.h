@@ -12,3 +12,4 @@ void part_many(void);     /* with 2,000 sessions alive, and what one weighs */
 void part_relay(void);    /* a line through a process and back */
 void part_output(void);   /* a lot of output */
 void part_langbot(void);  /* a command as LangBot asks for it */
+void part_skills(void);   /* lists of 1,000 skills */

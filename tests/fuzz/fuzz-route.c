@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a request goes and what its query says, from hostile bytes: a method, a path and a query, a
-   line each; then a Host and a Range. */
+   line each; then a Host, a Range and an If-Match. */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "api/etag.h"
 #include "api/guard.h"
 #include "api/internal.h"
 #include "api/range.h"
@@ -58,6 +59,20 @@ static void fuzz_path(const char *method, const char *path, const char *query)
     route_match_release(&match);
 }
 
+static void fuzz_tags(const char *tags)
+{
+    struct error err = ERROR_INIT;
+    struct skill_versions versions;
+    if (etag_parse(tags, true, &versions, &err) < 0) {
+        assert(err.code == ERROR_INVALID);
+        return;
+    }
+    assert(versions.given && versions.any == (versions.digests.count == 0));
+    for (size_t i = 0; i < versions.digests.count; i++)
+        assert(!strchr(versions.digests.items[i], '"'));
+    strings_release(&versions.digests);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct api_config config;
@@ -67,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cleanup_free char *query = next_line(&at, &size);
     cleanup_free char *host = next_line(&at, &size);
     cleanup_free char *header = next_line(&at, &size);
+    cleanup_free char *tags = next_line(&at, &size);
     struct guard_request request = {
         .from = HTTP_LOOPBACK, .host = host, .origin = NULL, .authorization = query};
     if (!config.version)
@@ -84,5 +100,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t file = strlen(query) * 1000;
     if (range_resolve(&range, file, &offset, &length))
         assert(offset <= file && length <= file - offset);
+    fuzz_tags(tags);
     return 0;
 }

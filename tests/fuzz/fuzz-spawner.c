@@ -5,8 +5,8 @@
    The input is a list of steps: a length of two bytes and a message of so many, or with the highest
    bit set the end of a session. Checked is what must hold whatever was asked: nobody but a
    session's own init is signalled, no group or lane is named that could not be one, nothing but a
-   session's socket is removed, nothing but a marker is read, and each request that is well-formed
-   is answered once. */
+   session's socket is removed, nothing but a marker is read, no directory is limited but a store's
+   of the front's own, and each request that is well-formed is answered once. */
 #include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,15 +26,18 @@ static int open_marker(int dir, const char *name, int flags);
 #define kill(pid, number)          signal_init(pid, number)
 #define syscall(...)               call_kernel(__VA_ARGS__)
 #define unlinkat(dir, name, flags) remove_socket(dir, name, flags)
+#define geteuid()                  0 /* who is not root is refused, and there is nothing to see */
 #include "sandbox/spawner.c"
 #include "sandbox/spawner-adopt.c"
 #undef kill
 #undef syscall
 #undef unlinkat
+#undef geteuid
 
 #define openat(dir, name, flags) open_marker(dir, name, flags)
 #include "sandbox/roots-marker.c"
 #undef openat
+#include "sandbox/roots-store.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -59,6 +62,15 @@ static long call_kernel(long number, ...)
     va_list args;
     va_start(args, number);
     int first = va_arg(args, int);
+    if (number == SYS_openat2) { /* in a store: one component, and no link */
+        const char *name = va_arg(args, const char *);
+        const struct open_how *how = va_arg(args, const struct open_how *);
+        const uint64_t strict = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+        va_end(args);
+        assert(name[0] && !strchr(name, '/') && strcmp(name, "..") != 0);
+        assert(how->flags & O_PATH && (how->resolve & strict) == strict);
+        return syscall(SYS_openat2, first, name, how, sizeof *how);
+    }
     va_end(args);
     if (number == SYS_pidfd_open) {
         assert(first == getpid()); /* who listens on the socket */
@@ -89,6 +101,54 @@ int roots_open(const struct mount_policy *policy, const char *path, bool make, s
     assert(!make && path[0] == '/' && strlen(path) < PATH_MAX);
     assert(!strstr(path, "//") && !strstr(path, "/../") && !strstr(path, "/./"));
     return path[1] == 's' ? dup(directory) : error_set(err, ERROR_DENIED, "no");
+}
+
+/* --- projects: the store is `directory`, its tenant "ws-1", and that one's the front's --- */
+
+static bool is_own(int dir)
+{
+    struct stat st;
+    return fstat(dir, &st) == 0 && st.st_uid == geteuid();
+}
+
+int storage_project_check(int dir_fd, struct error *err)
+{
+    (void)err;
+    assert(is_own(dir_fd));
+    return 0;
+}
+
+int storage_project_find(int dir_fd, uint32_t *ret, struct error *err)
+{
+    (void)dir_fd;
+    (void)err;
+    *ret = STORAGE_PROJECT_STORES + 1;
+    return 0;
+}
+
+int storage_project_leave(int dir_fd, uint32_t project, struct error *err)
+{
+    (void)err;
+    assert(is_own(dir_fd) && storage_project_is_store(project));
+    return 0;
+}
+
+int storage_project_choose(int dir_fd, uint32_t first, uint32_t outer, uint32_t *ret,
+                           struct error *err)
+{
+    (void)err;
+    assert(is_own(dir_fd) && first == STORAGE_PROJECT_STORES);
+    assert(outer == 0 || storage_project_is_store(outer));
+    *ret = first + 2;
+    return 0;
+}
+
+int storage_project_nest(int dir_fd, const struct storage_nest *nest,
+                         const struct storage_limit *limit, struct error *err)
+{
+    assert(is_own(dir_fd) && storage_project_is_store(nest->project));
+    assert(!nest->apart || strcmp(nest->apart, "tenants") == 0);
+    return limit->bytes == 1 ? error_set(err, ERROR_LIMIT, "no") : 0;
 }
 
 static void check_group(const char *name)
@@ -262,6 +322,8 @@ static int replies_owed(const uint8_t *data, size_t size)
         return size == sizeof(struct spawner_adopt);
     case SPAWNER_MARKER:
         return size == sizeof(struct spawner_marker);
+    case SPAWNER_STORE:
+        return size == sizeof(struct spawner_store);
     case SPAWNER_DESTROY:
         return size == sizeof request ? -1 : 0;
     case SPAWNER_LANE:
@@ -342,8 +404,12 @@ static void remove_directory(void)
 {
     cleanup_free char *path = xasprintf("%s/" KEY, directory_path);
     cleanup_free char *marker = xasprintf("%s/" MARKER, directory_path);
+    cleanup_free char *tenants = xasprintf("%s/tenants", directory_path);
+    cleanup_free char *tenant = xasprintf("%s/ws-1", tenants);
     unlink(path);
     unlink(marker);
+    rmdir(tenant);
+    rmdir(tenants);
     rmdir(directory_path);
 }
 
@@ -356,15 +422,17 @@ static int make_directory(void)
     int marker = openat(fd, MARKER, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert(marker >= 0 && write(marker, "marker", 6) == 6);
     close(marker);
+    assert(mkdirat(fd, "tenants", 0700) == 0 && mkdirat(fd, "tenants/ws-1", 0700) == 0);
     return fd;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int pair[2];
-    static const struct spawner_config config = {.ready = 4};
+    static struct spawner_config config = {.ready = 4};
     if (directory < 0) {
         directory = make_directory();
+        config.front = geteuid();
         assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
     }
     listen_as_init();

@@ -187,8 +187,8 @@ static int do_write(struct call *call, struct error *err)
     cleanup_free char *path = NULL;
     const char *content = text_arg(call, "content");
     size_t size = content ? strlen(content) : 0;
-    if (skill_file_write(call->scope, name_arg(call), text_arg(call, "path"), content, size, &path,
-                         err) < 0)
+    if (skill_file_write(call->scope, name_arg(call), text_arg(call, "path"), content, size, NULL,
+                         &path, err) < 0)
         return -1;
     out_open(call->out, NULL, '{');
     out_text(call->out, "path", path);
@@ -199,7 +199,7 @@ static int do_write(struct call *call, struct error *err)
 
 static int do_remove(struct call *call, struct error *err)
 {
-    int rc = skill_file_remove(call->scope, name_arg(call), text_arg(call, "path"), err);
+    int rc = skill_file_remove(call->scope, name_arg(call), text_arg(call, "path"), NULL, err);
     if (rc == 0)
         out_null(call->out, NULL);
     return rc;

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import zipfile
 from pathlib import Path
@@ -110,8 +111,9 @@ class Skills:
         return int(status), json.loads(body)
 
     def tree(self):
-        """Everything in the store's directory."""
-        return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*"))
+        """Everything in the store's directory, which may be changing."""
+        return sorted(os.path.relpath(os.path.join(above, name), self.root)
+                      for above, directories, files in os.walk(self.root) for name in directories + files)
 
     def clear(self):
         for skill in self.list():

@@ -608,6 +608,38 @@ def test_export_refuses(cli):
     cli("skill", "rm", name).ok()
 
 
+# --- what a new user tries ----------------------------------------------------------------------
+
+
+def test_what_a_new_user_tries(cli):
+    """Each is refused with what to do instead."""
+    directory = cli.box.directory()
+    (directory / "forms").mkdir()
+    cli.box.file(directory / "forms", "SKILL.md", "---\nname: [\n---\n")
+    cli.box.file(directory, "notes.md", "x")
+    for words, said, fix in (
+            (["import", "forms/SKILL.md"], "Not a directory", "the directory that SKILL.md is in"),
+            (["validate", "forms/SKILL.md"], "Not a directory", "the directory that SKILL.md is in"),
+            (["validate", "notes.md"], "Not a directory", "the directory that SKILL.md is in"),
+            (["import", "forms"], "not valid YAML", "box skill validate forms"),
+            (["install", "notes.md"], "is no zip archive", "box skill export"),
+            (["install", "forms"], "is a directory", "box skill import")):
+        result = cli("skill", *words, cwd=directory).failed()
+        assert said in result.err and "fix: " in result.err and fix in result.err, result
+
+
+def test_a_name_that_is_none_can_be_replaced(cli):
+    """As people write them for people."""
+    name, directory = unique("named"), cli.box.directory()
+    cli.box.file(directory, "SKILL.md", "---\nname: PDF Forms\ndescription: Fills in forms.\nlicense: MIT\n---\nDo.\n")
+    assert "'PDF Forms' is no name" in cli("skill", "import", directory).failed().err
+    assert cli("skill", "import", directory, "--name", name).ok().out == f"{name}\n"
+    assert (stored(cli, name) / "SKILL.md").read_text() == f"---\nname: {name}\ndescription: Fills in forms.\nlicense: MIT\n---\nDo.\n"
+    again = cli("skill", "import", directory, "--name", name).failed()
+    assert "already" in again.err and "--name" in again.err
+    cli("skill", "rm", name).ok()
+
+
 # --- edit ---------------------------------------------------------------------------------------
 
 
@@ -683,13 +715,13 @@ def test_edit_conflict(cli, edited):
     curl = f"curl -sS --unix-socket {cli.boxd.socket} -o /dev/null"
     theirs = script(cli.box, f'echo mine >> "$1"; printf theirs | {curl} -X PUT --data-binary @- {url}')
     result = edit(cli, theirs, name, "notes.txt").failed()
-    assert "somebody else changed" in result.err and result.left[0].read_text() == "one\nmine\n", result
+    assert "somebody else was faster: 'notes.txt' has been changed" in result.err and result.left[0].read_text() == "one\nmine\n", result
     assert cli("skill", "show", name, "notes.txt").ok().out == "theirs"
     removed = edit(cli, script(cli.box, f'echo mine >> "$1"; {curl} -X DELETE {url}'), name, "notes.txt").failed()
-    assert "somebody else removed" in removed.err and removed.left
+    assert "somebody else was faster: 'notes.txt' is not there any more" in removed.err and removed.left
     assert cli("skill", "show", name, "notes.txt").failed()
     appeared = edit(cli, script(cli.box, f'echo mine >> "$1"; printf x | {curl} -X PUT --data-binary @- {url}'), name, "notes.txt").failed()
-    assert "somebody else changed" in appeared.err
+    assert "somebody else was faster: 'notes.txt' is there already" in appeared.err and appeared.left
     assert cli("skill", "show", name, "notes.txt").ok().out == "x"
 
 

@@ -454,6 +454,9 @@ async def test_without_a_grant(start_boxd):
                        ("/v1/sessions/a/processes", {"command": "cat"})):
         (await asyncio.to_thread(client.post, path, body)).error(403, "BoxAdmissionError")
     (await asyncio.to_thread(client.get, "/v1/sessions/a/pty/ws")).error(403, "BoxAdmissionError")
+    # Before it is looked whether there is such a session: plain names are nobody's here.
+    for relay in ("/v1/sessions/a/managed-process/ws", "/v1/sessions/a/managed-process/default/ws"):
+        (await asyncio.to_thread(client.get, relay)).error(400, "BoxAdmissionError", "grant")
     ready = await asyncio.to_thread(client.get, "/readyz")
     assert ready.status in (200, 503) and ready.json["mode"] == "grant_enforced"
     assert ready.json["ready"] is (ready.status == 200)

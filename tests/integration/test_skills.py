@@ -1,5 +1,7 @@
 """The skill store over REST: packages, their files, archives in and out, and everything that is refused."""
 
+import concurrent.futures
+import hashlib
 import os
 import random
 import struct
@@ -159,6 +161,66 @@ def test_a_file_is_replaced_whole(skills):
     # The entry file is a file as any other, and what it says counts at once.
     skills.client.put(skills.file("files", "SKILL.md"), skill_md("files", "New.", description="changed")).ok()
     assert skills.get("files").ok()["skill"]["description"] == "changed"
+
+
+# --- versions of a file -----------------------------------------------------------------------
+
+
+def test_versions(skills):
+    """What was seen can be changed only while it is what was seen."""
+    skills.create("files").ok(201)
+    file = skills.file("files", "a")
+
+    def change(method, body, **headers):
+        return skills.client.request(method, file, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    change("PUT", b"x", If_Match="*").error(412, VALIDATION, "not there")
+    change("DELETE", None, If_Match="*").error(404, VALIDATION)
+    made = change("PUT", b"one", If_None_Match="*")
+    first = made.headers["ETag"]
+    assert made.ok() and first == f'"{hashlib.sha256(b"one").hexdigest()}"'
+    assert skills.client.get(file).headers["ETag"] == first
+    change("PUT", b"two", If_None_Match="*").error(412, VALIDATION, "there already")
+    change("PUT", b"two", If_Match="W/" + first).error(412, VALIDATION, "changed")
+    second = change("PUT", b"two", If_Match=f'"other", {first}').headers["ETag"]
+    assert second != first and skills.client.get(file).headers["ETag"] == second
+    for tags in (first, '"other"', f"W/{second}"):
+        change("PUT", b"three", If_Match=tags).error(412, VALIDATION, "changed")
+        change("DELETE", None, If_Match=tags).error(412, VALIDATION, "changed")
+    for tags in ("", "two", second[:-1], f"{second} {second}", "**"):
+        change("PUT", b"three", If_Match=tags).error(400, VALIDATION, "If-Match")
+        change("DELETE", None, If_None_Match=tags).error(400, VALIDATION, "If-None-Match")
+    assert skills.client.get(file).body == b"two"
+    assert change("DELETE", None, If_Match=second).ok()["deleted"] == "a"
+    # What is larger than can be written has no version, and can still be had and removed.
+    (skills.root / "files" / "a").write_bytes(b"x" * (MIB + 1))
+    large = skills.client.get(file)
+    assert large.body == b"x" * (MIB + 1) and "ETag" not in large.headers
+    change("DELETE", None, If_Match=second).error(412, VALIDATION)
+    change("DELETE", None, If_Match="*").ok()
+
+
+def test_nobody_is_overwritten(skills):
+    """Many at once each add one to a number that they have read: none gets lost."""
+    skills.create("files").ok(201)
+    file = skills.file("files", "number")
+    skills.client.put(file, b"0").ok()
+
+    def add(_):
+        for _ in range(1000):
+            seen = skills.client.get(file)
+            answer = skills.client.request("PUT", file, body=b"%d" % (int(seen.body) + 1), headers={"If-Match": seen.headers["ETag"]})
+            if answer.status == 200:
+                return True
+            assert answer.status == 412, answer
+        return False
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(add, range(64)))
+    assert skills.client.get(file).body == b"64"
+
+
+# --- where a path leads -----------------------------------------------------------------------
 
 
 PATHS = ["../other/SKILL.md", "%2e%2e/other/SKILL.md", "a/../../other/SKILL.md", "%2Fetc%2Fpasswd", "..", "a%00b"]

@@ -14,6 +14,7 @@
 
 #include "api/decode.h"
 #include "api/errors.h"
+#include "api/etag.h"
 #include "api/guard.h"
 #include "api/internal.h"
 #include "api/lines.h"
@@ -854,6 +855,60 @@ static void test_ranges(void **state)
         assert_int_equal(range_parse(ignored[i]).kind, RANGE_NONE);
 }
 
+/* --- entity tags --- */
+
+/* `wanted`: the tags, each in quotes. */
+static void check_tags(const char *header, bool weak, const char *wanted)
+{
+    struct error err = ERROR_INIT;
+    struct skill_versions versions;
+    cleanup_free char *found = xstrdup("");
+    assert_int_equal(etag_parse(header, weak, &versions, &err), 0);
+    assert_true(versions.given && !versions.any);
+    for (size_t i = 0; i < versions.digests.count; i++) {
+        char *more = xasprintf("%s\"%s\"", found, versions.digests.items[i]);
+        free(found);
+        found = more;
+    }
+    assert_string_equal(found, wanted);
+    strings_release(&versions.digests);
+}
+
+static void test_tags(void **state)
+{
+    (void)state;
+    struct error err = ERROR_INIT;
+    struct skill_versions versions;
+    char tag[ETAG_SIZE];
+    etag_make("abc", 3, tag);
+    assert_string_equal(tag,
+                        "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"");
+    check_tags(tag, false, tag);
+    check_tags("\"a\"", false, "\"a\"");
+    check_tags("\"\"", false, "\"\"");
+    check_tags("\"a,b\" ,\t\"c\"", true, "\"a,b\"\"c\"");
+    check_tags(", \"a\",,\"b\" ,", false, "\"a\"\"b\"");
+    check_tags("\"*\"", false, "\"*\"");
+    /* A weak one says nothing of the bytes. */
+    check_tags("W/\"a\", \"b\"", false, "\"b\"");
+    check_tags("W/\"a\"", false, "");
+    check_tags("W/\"a\", \"b\"", true, "\"a\"\"b\"");
+    assert_int_equal(etag_parse(NULL, false, &versions, &err), 0);
+    assert_false(versions.given || versions.any);
+    assert_int_equal(etag_parse("*", false, &versions, &err), 0);
+    assert_true(versions.given && versions.any);
+    static const char *const bad[] = {"\"c d\"",  "",           ",",       "a",
+                                      "\"a",      "a\"",        "**",      "*, \"a\"",
+                                      "\"a\", *", "\"a\"\"b\"", "w/\"a\"", "\"\303\251\"",
+                                      "W/ \"a\"", "'a'",        "W/"};
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        versions.given = false;
+        assert_int_equal(etag_parse(bad[i], false, &versions, &err), -1);
+        assert_int_equal(err.code, ERROR_INVALID);
+        assert_false(versions.given); /* untouched */
+    }
+}
+
 /* --- the description --- */
 
 static void check_refs(const json_t *root, const json_t *value)
@@ -909,7 +964,8 @@ static void test_openapi(void **state)
         if (!operation)
             fail_msg("%s %s is not described", method, path);
         const json_t *responses = json_object_get(operation, "responses");
-        static const char *const codes[] = {"400", "401", "404", "405", "409", "413", "429", "503"};
+        static const char *const codes[] = {"400", "401", "404", "405", "409",
+                                            "412", "413", "429", "503"};
         for (j = 0; j < ARRAY_SIZE(codes); j++)
             assert_non_null(json_object_get(responses, codes[j]));
         assert_true(json_array_size(json_object_get(operation, "parameters")) >=
@@ -957,6 +1013,7 @@ int main(void)
         cmocka_unit_test(test_sse),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_tags),
         cmocka_unit_test(test_openapi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

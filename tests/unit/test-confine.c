@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -119,6 +120,24 @@ static int try_listing(void)
     return 0;
 }
 
+/* As src/skills/watch.c does. */
+static int try_watching(void)
+{
+    char path[32];
+    char events[4096];
+    int own = open_in("own", O_RDONLY | O_DIRECTORY);
+    int events_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    MUST(own >= 0 && events_fd >= 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", own);
+    int id = inotify_add_watch(events_fd, path, IN_CREATE | IN_ONLYDIR);
+    MUST(id >= 0);
+    MUST_FAIL(read(events_fd, events, sizeof events), EAGAIN);
+    MUST(open_in("own/watched", O_RDWR | O_CREAT) >= 0);
+    MUST(read(events_fd, events, sizeof events) > 0);
+    MUST(inotify_rm_watch(events_fd, id) == 0);
+    return 0;
+}
+
 static void *thread(void *data)
 {
     *(bool *)data = true;
@@ -207,6 +226,12 @@ static void test_listing(void **state)
     assert_return_code(listing, errno);
     check_confined(try_listing);
     fd_clear(&listing);
+}
+
+static void test_watching(void **state)
+{
+    (void)state;
+    check_confined(try_watching);
 }
 
 static void test_calls(void **state)
@@ -321,10 +346,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),   cmocka_unit_test(test_listing),
-        cmocka_unit_test(test_calls),   cmocka_unit_test(test_status),
-        cmocka_unit_test(test_fatal),   cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_account), cmocka_unit_test(test_readable),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_watching), cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_status),   cmocka_unit_test(test_fatal),
+        cmocka_unit_test(test_alone),    cmocka_unit_test(test_account),
+        cmocka_unit_test(test_readable),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

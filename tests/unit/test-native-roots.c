@@ -82,6 +82,7 @@ static int set_up(void **state)
         .policy = {.only_allowed = true},
         .socket_directory = strdup(in_top("sockets")),
         .init_binary = getenv("BOX_INIT"),
+        .front = owner(),
         .ready = 2,
     };
     strings_add(&spawner_config.policy.allowed_roots, in_top("root"));
@@ -372,6 +373,71 @@ static void test_marker_closed(void **state)
     open_backend(f);
 }
 
+/* --- stores -------------------------------------------------------------------------------------
+ */
+
+static void on_bounded(void *data, const struct error *err)
+{
+    struct answer *answer = data;
+    assert_false(answer->told);
+    answer->told = true;
+    answer->code = err ? err->code : ERROR_NONE;
+}
+
+static enum error_code bound(struct fixture *f, const char *root, const char *tenant)
+{
+    struct answer answer = {0};
+    const struct backend_bound limit = {
+        .root = root, .tenant = tenant, .bytes = 1 << 20, .inodes = 100};
+    f->backend->ops->bound_store(f->backend, &limit, on_bounded, &answer);
+    assert_false(answer.told);
+    until(f, &answer.told);
+    return answer.code;
+}
+
+/* Whoever is in control of the front limits nothing but directories of its own. */
+static void test_store(void **state)
+{
+    struct fixture *f = *state;
+    char long_name[8192];
+    const char *root = in_top("root");
+    if (geteuid() != 0) {
+        assert_int_equal(bound(f, root, NULL), ERROR_UNSUPPORTED);
+        return;
+    }
+    /* /tmp has no project quota: what gets as far as that was accepted. */
+    assert_int_equal(bound(f, root, NULL), ERROR_UNSUPPORTED);
+    assert_int_equal(bound(f, root, "ws-1"), ERROR_NOT_FOUND);
+    assert_int_equal(bound(f, root, "../outside"), ERROR_INVALID);
+    assert_int_equal(bound(f, in_top("outside"), NULL), ERROR_DENIED);
+    assert_int_equal(bound(f, in_top("root/../outside"), NULL), ERROR_INVALID);
+    assert_int_equal(bound(f, "root", NULL), ERROR_INVALID);
+    assert_int_equal(bound(f, "", NULL), ERROR_INVALID);
+    memset(long_name, 'a', sizeof long_name - 1);
+    long_name[0] = '/';
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(bound(f, long_name, NULL), ERROR_INVALID);
+    assert_int_equal(bound(f, root, long_name + 1), ERROR_INVALID);
+    assert_int_equal(chown(root, 0, (gid_t)-1), 0);
+    assert_int_equal(bound(f, root, NULL), ERROR_DENIED);
+}
+
+static void test_store_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct answer answer = {0};
+    const struct backend_bound limit = {.root = in_top("root")};
+    f->backend->ops->bound_store(f->backend, &limit, on_bounded, &answer);
+    close_backend(f);
+    assert_true(answer.told);
+    assert_int_equal(answer.code, ERROR_UNAVAILABLE);
+    open_backend(f);
+    assert_int_equal(kill(f->spawner, SIGKILL), 0);
+    for (int i = 0; i < 1000 && bound(f, limit.root, NULL) != ERROR_UNAVAILABLE; i++)
+        ;
+    assert_int_equal(bound(f, limit.root, NULL), ERROR_UNAVAILABLE);
+}
+
 static void test_cgroup_kind(void **state)
 {
     struct fixture *f = *state;
@@ -393,7 +459,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_made),          TEST(test_refused),        TEST(test_links_from_inside),
         TEST(test_marker),        TEST(test_marker_refused), TEST(test_marker_lost),
-        TEST(test_marker_closed), TEST(test_cgroup_kind),
+        TEST(test_marker_closed), TEST(test_store),          TEST(test_store_lost),
+        TEST(test_cgroup_kind),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

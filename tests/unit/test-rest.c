@@ -730,6 +730,7 @@ static void test_who(void **state)
     assert_int_equal(http_client_status(nobody), 204);
     assert_string_equal(http_client_header(nobody, "access-control-allow-origin"),
                         "https://app.example");
+    assert_non_null(strstr(http_client_header(nobody, "access-control-allow-headers"), "If-Match"));
     assert_int_equal(get_with(nobody, "/v1/status", "Origin: https://app.example"), 401);
     http_client_free(nobody);
     struct http_client *somebody = connect_client(world.address, TOKEN);

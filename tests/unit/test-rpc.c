@@ -661,7 +661,8 @@ static void test_processes(void **state)
 
 /* --- uploads --- */
 
-static long send_chunk(const char *key, int index, int amount, const void *bytes, size_t size)
+static long send_chunk(struct peer *from, const char *key, int index, int amount, const void *bytes,
+                       size_t size)
 {
     cleanup_free char *text = xcalloc(1, base64_size(size) + 1);
     base64_encode(bytes, size, text);
@@ -669,18 +670,18 @@ static long send_chunk(const char *key, int index, int amount, const void *bytes
         xasprintf("{'file_key':'%s','chunk_base64':'%s','chunk_index':%d,'chunk_amount':%d,"
                   "'file_length':1,'chunk_size':1}",
                   key, text, index, amount);
-    return peer_ask(&peer, NULL, "__file_chunk", data);
+    return peer_ask(from, NULL, "__file_chunk", data);
 }
 
 static void chunk_ok(const char *key, int index, int amount, const char *bytes)
 {
-    assert_number(peer_answer(&peer, send_chunk(key, index, amount, bytes, strlen(bytes))), "code",
-                  0);
+    assert_number(peer_answer(&peer, send_chunk(&peer, key, index, amount, bytes, strlen(bytes))),
+                  "code", 0);
 }
 
 static void chunk_bad(const char *key, int index, int amount, const char *bytes, const char *words)
 {
-    assert_error(peer_answer(&peer, send_chunk(key, index, amount, bytes, strlen(bytes))),
+    assert_error(peer_answer(&peer, send_chunk(&peer, key, index, amount, bytes, strlen(bytes))),
                  "ValueError", words);
 }
 
@@ -756,9 +757,10 @@ static void test_uploads_that_are_wrong(void **state)
               "{'file_key':7,'chunk_base64':'','chunk_index':0,'chunk_amount':1}",
               "BoxValidationError", "file_key");
     chunk_bad("a", 1, 2, "x", "chunk 0");
-    assert_error(peer_answer(&peer, send_chunk("a", 0, 1, big, sizeof big - 1)), "ValueError",
-                 "16384");
-    assert_number(peer_answer(&peer, send_chunk("a", 0, 1, big, RPC_CHUNK_BYTES)), "code", 0);
+    assert_error(peer_answer(&peer, send_chunk(&peer, "a", 0, 1, big, sizeof big - 1)),
+                 "ValueError", "16384");
+    assert_number(peer_answer(&peer, send_chunk(&peer, "a", 0, 1, big, RPC_CHUNK_BYTES)), "code",
+                  0);
 }
 
 static void with_small_files(struct api_config *api, struct runtime_config *runtime)
@@ -785,6 +787,45 @@ static void test_uploads_have_limits(void **state)
     assert_int_equal(world.api->rpc->uploads, RPC_UPLOADS_MAX);
     peer_close(&peer);
     assert_int_equal(world.api->rpc->uploads, 0);
+}
+
+/* A file of so many bytes, in one chunk. */
+static json_t *send_bytes(struct peer *from, const char *key, size_t size)
+{
+    static const char bytes[1000];
+    return peer_answer(from, send_chunk(from, key, 0, 1, bytes, size));
+}
+
+static void test_uploads_of_all_together(void **state)
+{
+    struct error err = ERROR_INIT;
+    struct peer other;
+    char text[64];
+    uint64_t usual = rpc_upload_bytes_max;
+    const struct rpc *rpc = world.api->rpc;
+    (void)state;
+    peer_open(&other, NULL);
+    rpc_upload_bytes_max = 100;
+    assert_number(send_bytes(&peer, "a", 60), "code", 0);
+    assert_number(send_bytes(&other, "a", 40), "code", 0);
+    assert_error(send_bytes(&other, "b", 1), "ValueError", "100 bytes");
+    assert_error(send_bytes(&peer, "b", 1), "ValueError", "100 bytes");
+    /* Given back by who replaces one, … */
+    assert_number(send_bytes(&peer, "a", 10), "code", 0);
+    assert_error(send_bytes(&other, "b", 51), "ValueError", "50 bytes");
+    assert_number(send_bytes(&other, "b", 50), "code", 0);
+    assert_int_equal(rpc->upload_bytes, 100);
+    /* … by who uses one, … */
+    assert_int_equal(take_upload("a", text, sizeof text, &err), 0);
+    assert_error(send_bytes(&peer, "c", 11), "ValueError", "90 bytes");
+    assert_number(send_bytes(&peer, "c", 10), "code", 0);
+    /* … and by who leaves. */
+    peer_close(&other);
+    assert_int_equal(rpc->upload_bytes, 10);
+    assert_number(send_bytes(&peer, "d", 90), "code", 0);
+    peer_close(&peer);
+    assert_int_equal(rpc->upload_bytes, 0);
+    rpc_upload_bytes_max = usual;
 }
 
 /* --- hostility --- */
@@ -906,6 +947,7 @@ int main(void)
         TEST(test_uploads),
         TEST(test_uploads_that_are_wrong),
         TEST(test_uploads_have_limits),
+        TEST(test_uploads_of_all_together),
         TEST(test_every_action_survives),
         TEST(test_long_names_in_errors),
         TEST(test_metrics),

@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <time.h>
 
+#include "core/sha256.h"
 #include "skills-help.h"
 
 static struct error err;
@@ -523,32 +524,35 @@ static void writing_files(void **state)
     put_link(world, "s/round", "round");
     cleanup_free char *run = path_in(world, "s/run");
     assert_int_equal(chmod(run, 0755), 0);
-    ok(skill_file_write(world->scope, "s", "run", "new", 3, &path, &err));
+    ok(skill_file_write(world->scope, "s", "run", "new", 3, NULL, &path, &err));
     free(path);
     struct stat st;
     assert_int_equal(stat(run, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0755);
-    ok(skill_file_write(world->scope, "s", "./a/b/../c/f", "x", 1, &path, &err));
+    ok(skill_file_write(world->scope, "s", "./a/b/../c/f", "x", 1, NULL, &path, &err));
     assert_string_equal(path, "a/c/f");
     free(path);
     /* To where the link leads, which does not exist yet. */
-    ok(skill_file_write(world->scope, "s", "link", "x", 1, &path, &err));
+    ok(skill_file_write(world->scope, "s", "link", "x", 1, NULL, &path, &err));
     free(path);
     assert_true(exists(world, "s/sub/target"));
     static const char *const bad[] = {"../x", "/tmp/x", "out", "outdir/x", "absolute"};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-        refused(skill_file_write(world->scope, "s", bad[i], "y", 1, &path, &err), ERROR_INVALID);
-    refused(skill_file_write(world->scope, "s", "round", "y", 1, &path, &err), ERROR_SYSTEM);
-    refused(skill_file_write(world->scope, "s", "a", "y", 1, &path, &err), ERROR_NOT_FOUND);
-    refused(skill_file_write(world->scope, "s", ".", "y", 1, &path, &err), ERROR_NOT_FOUND);
-    refused(skill_file_write(world->scope, "s", "run/x", "y", 1, &path, &err), ERROR_NOT_FOUND);
+        refused(skill_file_write(world->scope, "s", bad[i], "y", 1, NULL, &path, &err),
+                ERROR_INVALID);
+    refused(skill_file_write(world->scope, "s", "round", "y", 1, NULL, &path, &err), ERROR_SYSTEM);
+    refused(skill_file_write(world->scope, "s", "a", "y", 1, NULL, &path, &err), ERROR_NOT_FOUND);
+    refused(skill_file_write(world->scope, "s", ".", "y", 1, NULL, &path, &err), ERROR_NOT_FOUND);
+    refused(skill_file_write(world->scope, "s", "run/x", "y", 1, NULL, &path, &err),
+            ERROR_NOT_FOUND);
     cleanup_free char *huge = xcalloc(SKILL_TEXT_MAX + 1, 1);
-    refused(skill_file_write(world->scope, "s", "h", huge, SKILL_TEXT_MAX + 1, &path, &err),
+    refused(skill_file_write(world->scope, "s", "h", huge, SKILL_TEXT_MAX + 1, NULL, &path, &err),
             ERROR_LIMIT);
     cleanup_free char *secret = slurp(world, "secret");
     assert_string_equal(secret, "x");
     /* Its name is what SKILL.md says. */
-    ok(skill_file_write(world->scope, "s", "SKILL.md", "---\nname: t\n---\n", 16, &path, &err));
+    ok(skill_file_write(world->scope, "s", "SKILL.md", "---\nname: t\n---\n", 16, NULL, &path,
+                        &err));
     free(path);
     check_names(world->scope, "t");
 }
@@ -561,15 +565,85 @@ static void removing_files(void **state)
     put_file(world, "s/d/e/f", "");
     put_file(world, "kept/f", "");
     put_link(world, "s/out", "../kept");
-    ok(skill_file_remove(world->scope, "s", "f", &err));
-    ok(skill_file_remove(world->scope, "s", "d", &err));
-    ok(skill_file_remove(world->scope, "s", "out", &err));
+    ok(skill_file_remove(world->scope, "s", "f", NULL, &err));
+    ok(skill_file_remove(world->scope, "s", "d", NULL, &err));
+    ok(skill_file_remove(world->scope, "s", "out", NULL, &err));
     assert_false(exists(world, "s/f") || exists(world, "s/d") || exists(world, "s/out"));
     assert_true(exists(world, "kept/f"));
-    refused(skill_file_remove(world->scope, "s", "SKILL.md", &err), ERROR_INVALID);
-    refused(skill_file_remove(world->scope, "s", ".", &err), ERROR_INVALID);
-    refused(skill_file_remove(world->scope, "s", "f", &err), ERROR_NOT_FOUND);
-    refused(skill_file_remove(world->scope, "s", "../kept", &err), ERROR_INVALID);
+    refused(skill_file_remove(world->scope, "s", "SKILL.md", NULL, &err), ERROR_INVALID);
+    refused(skill_file_remove(world->scope, "s", ".", NULL, &err), ERROR_INVALID);
+    refused(skill_file_remove(world->scope, "s", "f", NULL, &err), ERROR_NOT_FOUND);
+    refused(skill_file_remove(world->scope, "s", "../kept", NULL, &err), ERROR_INVALID);
+}
+
+/* Writes `text` to s/f, or with NULL removes it, if a condition holds; ERROR_NONE if it did. */
+static enum error_code change_if(struct world *world, const char *match, const char *none_match,
+                                 const char *text)
+{
+    struct skill_condition want = {
+        .match = {.given = match, .any = match && *match == '*'},
+        .none_match = {.given = none_match, .any = none_match && *none_match == '*'}};
+    char digest[SHA256_HEX_SIZE];
+    struct error why = ERROR_INIT;
+    char *path = NULL;
+    if (match) {
+        strings_add(&want.match.digests, "of something else");
+        sha256_hex(match, strlen(match), digest);
+        strings_add(&want.match.digests, digest);
+    }
+    if (none_match) {
+        sha256_hex(none_match, strlen(none_match), digest);
+        strings_add(&want.none_match.digests, digest);
+    }
+    int rc = text ? skill_file_write(world->scope, "s", "f", text, strlen(text), &want, &path, &why)
+                  : skill_file_remove(world->scope, "s", "f", &want, &why);
+    free(path);
+    strings_release(&want.match.digests);
+    strings_release(&want.none_match.digests);
+    assert_true((rc == 0) == (why.code == ERROR_NONE));
+    return why.code;
+}
+
+static void check_content(struct world *world, const char *wanted)
+{
+    struct skill_text text;
+    ok(skill_file_read(world->scope, "s", "f", &text, &err));
+    assert_string_equal(text.data, wanted);
+    skill_text_release(&text);
+}
+
+static void changing_what_was_seen(void **state)
+{
+    struct world *world = *state;
+    put_file(world, "s/SKILL.md", "");
+    /* Not there yet. */
+    assert_int_equal(change_if(world, "*", NULL, "x"), ERROR_CHANGED);
+    assert_int_equal(change_if(world, "x", NULL, "x"), ERROR_CHANGED);
+    assert_false(exists(world, "s/f"));
+    assert_int_equal(change_if(world, "x", NULL, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(change_if(world, NULL, "*", "one"), ERROR_NONE);
+    assert_int_equal(change_if(world, NULL, "*", "two"), ERROR_CHANGED);
+    check_content(world, "one");
+    assert_int_equal(change_if(world, "one", NULL, "two"), ERROR_NONE);
+    assert_int_equal(change_if(world, "one", NULL, "three"), ERROR_CHANGED);
+    assert_int_equal(change_if(world, "*", "two", "three"), ERROR_CHANGED);
+    check_content(world, "two");
+    assert_int_equal(change_if(world, "*", "one", "three"), ERROR_NONE);
+    check_content(world, "three");
+    assert_int_equal(change_if(world, "two", NULL, NULL), ERROR_CHANGED);
+    assert_int_equal(change_if(world, "three", NULL, NULL), ERROR_NONE);
+    assert_false(exists(world, "s/f"));
+    /* Through a link it is what the link leads to; of what is too large nobody knows a version. */
+    put_link(world, "s/f", "g");
+    assert_int_equal(change_if(world, NULL, "*", "behind"), ERROR_NONE);
+    assert_true(exists(world, "s/g"));
+    assert_int_equal(change_if(world, "behind", NULL, "new"), ERROR_NONE);
+    cleanup_free char *large = path_in(world, "s/g");
+    assert_int_equal(truncate(large, SKILL_TEXT_MAX + 1), 0);
+    assert_int_equal(change_if(world, "new", NULL, "x"), ERROR_CHANGED);
+    assert_int_equal(change_if(world, NULL, "*", "x"), ERROR_CHANGED);
+    assert_int_equal(change_if(world, "*", NULL, "x"), ERROR_NONE);
+    check_content(world, "x");
 }
 
 /* --- tenants --- */
@@ -671,13 +745,18 @@ static void quota(void **state)
     memset(data, 'x', 4999);
     allowed = (struct skill_room){10000, 6};
     ok(create(scope, "s", NULL)); /* two entries */
-    ok(skill_file_write(scope, "s", "f", data, 4999, &path, &err));
+    ok(skill_file_write(scope, "s", "f", data, 4999, NULL, &path, &err));
     free(path);
-    refused(skill_file_write(scope, "s", "g", data, 4999 + 1, &path, &err), ERROR_LIMIT);
+    refused(skill_file_write(scope, "s", "g", data, 4999 + 1, NULL, &path, &err), ERROR_LIMIT);
     /* Replacing needs only what it adds. */
-    ok(skill_file_write(scope, "s", "f", data, 4998, &path, &err));
+    ok(skill_file_write(scope, "s", "f", data, 4998, NULL, &path, &err));
     free(path);
-    refused(skill_file_write(scope, "s", "1/2/3/4", "x", 1, &path, &err), ERROR_LIMIT);
+    /* Directories that were made on the way are gone again, at whatever it failed. */
+    refused(skill_file_write(scope, "s", "1/2/3/4", "x", 1, NULL, &path, &err), ERROR_LIMIT);
+    refused(skill_file_write(scope, "s", "1/2", data, 4999, NULL, &path, &err), ERROR_LIMIT);
+    refused(skill_files_list(scope, "s", "1", false, 10, &(struct skill_files){0}, &err),
+            ERROR_NOT_FOUND);
+    allowed.entries = 5;
     static const struct made_entry entries[] = {
         {.name = "t/SKILL.md", .data = "---\nname: t\n---\n"}, {.name = "t/f", .data = "x"}};
     cleanup_buf struct buf zip = BUF_INIT(1u << 20);
@@ -914,6 +993,7 @@ int main(void)
         TEST(reading_files),
         TEST(writing_files),
         TEST(removing_files),
+        TEST(changing_what_was_seen),
         TEST(tenants),
         TEST(many_tenants),
         TEST(mounting),

@@ -125,7 +125,7 @@ unit_tests() {
         as_user env BOX_INIT="$BOX_INIT" "$program" || return
     done
     if [[ $boot != plain ]]; then return; fi
-    for name in storage readiness-native; do
+    for name in storage roots-store readiness-native; do
         program=$BOX_BUILD/tests/test-$name
         if [[ ! -x $program ]]; then continue; fi
         mkdir "/mnt/project/$name"
