@@ -17,8 +17,8 @@
      PROT_EXEC                nothing is loaded any more; code smuggled in as data stays data
      chown, setuid …          that is over
 
-   In it although Landlock has no say there: inotify, which the skill store needs. Somebody in control
-   of the front could learn the names of files that come and go where its user may read. */
+   In it although Landlock has no say there: inotify, which the skill store needs. Somebody in
+   control of the front could learn the names of files that come and go where its user may read. */
 #pragma once
 
 #include <linux/sched.h>

@@ -48,12 +48,14 @@ static int check_condition(int package, const char *path, const struct skill_con
         return file_path_error(err, rc, path);
     text_shown(path, shown);
     if (want->match.given && !there)
-        return error_set(err, ERROR_CHANGED, "'%s' is not there any more", shown);
-    if (want->match.given && !versions_have(&want->match, digest))
-        return error_set(err, ERROR_CHANGED, "'%s' has been changed meanwhile", shown);
-    if (want->none_match.given && there && versions_have(&want->none_match, digest))
-        return error_set(err, ERROR_CHANGED, "'%s' is there already", shown);
-    return 0;
+        error_set(err, ERROR_CHANGED, "'%s' is not there any more", shown);
+    else if (want->match.given && !versions_have(&want->match, digest))
+        error_set(err, ERROR_CHANGED, "'%s' has been changed meanwhile", shown);
+    else if (want->none_match.given && there && versions_have(&want->none_match, digest))
+        error_set(err, ERROR_CHANGED, "'%s' is there already", shown);
+    else
+        return 0;
+    return error_hint(err, "read it again, and change what it is now");
 }
 
 /* --- write --- */

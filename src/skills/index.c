@@ -172,24 +172,29 @@ static void leave_watch(struct search_state *state)
     pthread_mutex_unlock(&state->scope->watching);
 }
 
+/* One walk. The first of a search has the watch, which is left then. */
+static int look(struct search_state *state, struct found_list *ret, struct error *err)
+{
+    int rc = walk(state, ret, err);
+    if (state->watch) {
+        watch_end(state->watch, what_for_watch(rc, ret), state->ticket);
+        leave_watch(state);
+    }
+    return rc;
+}
+
 static struct index *search(struct search_state *state, struct error *err)
 {
-    bool again = false;
+    cleanup_found struct found_list found = {.items = NULL};
     bool differs;
-    struct index *index = NULL;
-    do {
-        cleanup_found struct found_list found = {.items = NULL};
-        int rc = walk(state, &found, err);
-        if (state->watch) {
-            watch_end(state->watch, what_for_watch(rc, &found), state->ticket);
-            leave_watch(state);
-        }
-        if (rc < 0)
+    if (look(state, &found, err) < 0)
+        return NULL;
+    if (recover(state->root, &found.stages)) {
+        found_release(&found);
+        if (look(state, &found, err) < 0)
             return NULL;
-        again = !again && recover(state->root, &found.stages);
-        if (!again)
-            index = build(&found, state->old, &differs);
-    } while (again);
+    }
+    struct index *index = build(&found, state->old, &differs);
     index->ticket = state->ticket;
     index_keep(state->scope, index, differs);
     return index;
