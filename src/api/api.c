@@ -43,7 +43,8 @@ static void config_copy(struct api_config *to, const struct api_config *from)
     rpc_config_copy(&to->rpc, &from->rpc);
 }
 
-struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_config *config)
+struct api *api_new(uv_loop_t *loop, struct runtime *runtime, struct backend *storage,
+                    const struct api_config *config)
 {
     struct api *api = xcalloc(1, sizeof *api);
     api->loop = loop;
@@ -61,7 +62,7 @@ struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_c
     api->fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     api->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     rpc_open(api);
-    api->skills = skills_new(api);
+    api->skills = skills_new(api, storage);
     skills_configure(api->skills, api->config.rpc.skills_root, api->config.skills_quota_bytes);
     return api;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP front end: REST, the relay, terminals, metrics; docs/rest.md is what it promises.
 
-     struct api *api = api_new(loop, runtime, &config);
+     struct api *api = api_new(loop, runtime, backend, &config);
      struct http_server *server = http_server_new(loop, &limits, api_handle, api);
      api_set_server(api, server);
      …
@@ -52,9 +52,11 @@ struct api_config {
 void api_config_init(struct api_config *config);
 void api_config_release(struct api_config *config);
 
-/* The configuration is copied. The runtime must outlive the api. The loop is told to keep account
-   of the time that it waits. */
-struct api *api_new(uv_loop_t *loop, struct runtime *runtime, const struct api_config *config);
+/* The configuration is copied. The runtime must outlive the api, and so must `storage`, the backend
+   that sets limits on directories of the host, whichever one makes sessions. The loop is told to
+   keep account of the time that it waits. */
+struct api *api_new(uv_loop_t *loop, struct runtime *runtime, struct backend *storage,
+                    const struct api_config *config);
 /* For its statistics. NULL once it is gone. */
 void api_set_server(struct api *api, struct http_server *server);
 /* SIGHUP. Requests under way finish under the old one. */

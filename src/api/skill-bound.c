@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 
 #define BYTES_AN_ENTRY 16384u /* as of a workspace: one entry for so many bytes of quota … */
@@ -24,6 +25,8 @@
 #define STAGE_ENTRIES  8u /* the scope itself, a stage, what is in it, a journal */
 #define STAGE_BYTES    (2 * SKILL_TEXT_MAX)
 #define BOUNDS_KEPT    1024u
+/* What failed is left alone for a while: trying may mean to look at every file of a store. */
+#define RETRY_NS UINT64_C(60000000000)
 
 struct question {
     uv_work_t work;
@@ -132,6 +135,8 @@ enum bound_state bound_state(const struct store *store, const struct bound *boun
 {
     if (bound->state != BOUND_ASKING && bound->quota_bytes != atomic_load(&store->quota_bytes))
         return BOUND_UNKNOWN;
+    if (bound->state == BOUND_FAILED && clock_monotonic_ns() >= bound->retry_ns)
+        return BOUND_UNKNOWN;
     return bound->state;
 }
 
@@ -195,6 +200,7 @@ static void settle(struct store *store, struct bound *bound, const struct error 
         tell_failed(bound, err);
     bound->known = bound->known || bound->state == BOUND_HARD;
     bound->err = err ? *err : (struct error)ERROR_INIT;
+    bound->retry_ns = clock_monotonic_ns() + RETRY_NS;
     store->latest = bound->state;
 }
 

@@ -29,7 +29,9 @@ struct bound {
     bool known;           /* it has been BOUND_HARD */
     uint64_t quota_bytes; /* that the state is about */
     struct error err;     /* of BOUND_FAILED; kept to be told once */
+    uint64_t retry_ns;    /* BOUND_FAILED: until then, on the monotonic clock */
 };
+
 
 /* Who asks, on whose behalf limits are set; there until its last `done`. */
 struct bound_asker {
@@ -58,7 +60,7 @@ void store_drop(struct store *store);
 /* Its tenant's or, with NULL, that of the store outside; never NULL. Not forgotten while it is
    BOUND_ASKING. */
 struct bound *bound_find(struct store *store, const char *tenant);
-/* BOUND_UNKNOWN also of what was found out for another quota. */
+/* BOUND_UNKNOWN also of what was found out for another quota, or failed some time ago. */
 enum bound_state bound_state(const struct store *store, const struct bound *bound);
 /* One whose limit is not that of the quota any more; NULL: none. */
 struct bound *bound_outdated(struct store *store);

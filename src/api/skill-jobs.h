@@ -13,7 +13,6 @@ struct job {
     struct skills *skills;
     struct store *store; /* also after the configuration has another */
     struct skill_ask ask;
-    bool bounded; /* it has been asked what bounds its scope since it waits */
     bool refused; /* `err` says why */
     size_t held;  /* bytes of what is asked */
     struct skill_answer answer;

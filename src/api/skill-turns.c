@@ -38,7 +38,6 @@ static bool ask_bound(struct skills *skills, struct store *store, struct bound *
     if (is_written(skills, bound->tenant))
         return false;
     skills->asking_count++;
-    skills->asker.backend = runtime_backend(skills->api->runtime);
     bound_ask(store, bound, &skills->asker);
     return true;
 }
@@ -57,18 +56,15 @@ static bool may_grow(enum skill_verb verb)
     return verb != SKILL_VERB_DELETE && verb != SKILL_VERB_REMOVE;
 }
 
-/* Whether it is known what bounds the job's scope; if not, it is asked. What failed for those
-   before may work now. */
+/* Whether it is known what bounds the job's scope; if not, it is asked. */
 static bool is_bounded(struct skills *skills, struct job *job)
 {
     if (!needs_bound(skills, job))
         return true;
     struct bound *bound = bound_find(job->store, job->ask.tenant);
     enum bound_state state = bound_state(job->store, bound);
-    if (state == BOUND_UNKNOWN || (state == BOUND_FAILED && !job->bounded))
-        state = ask_bound(skills, job->store, bound) ? BOUND_ASKING : BOUND_UNKNOWN;
-    if (state == BOUND_ASKING)
-        job->bounded = true;
+    if (state == BOUND_UNKNOWN && ask_bound(skills, job->store, bound))
+        state = BOUND_ASKING;
     if (state == BOUND_FAILED && may_grow(job->ask.verb) &&
         rpc_admission_required(skills->api->rpc))
         job->refused = bound_refuse(bound, &job->err) < 0;

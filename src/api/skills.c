@@ -18,14 +18,15 @@
 static void pump(struct skills *skills);
 static void on_bounded(void *data);
 
-struct skills *skills_new(struct api *api)
+struct skills *skills_new(struct api *api, struct backend *storage)
 {
     struct skills *skills = xcalloc(1, sizeof *skills);
     skills->api = api;
     skills->scratch_dir = xstrdup(runtime_config(api->runtime)->state_dir);
     TAILQ_INIT(&skills->waiting);
     TAILQ_INIT(&skills->running);
-    skills->asker = (struct bound_asker){.loop = api->loop, .done = on_bounded, .data = skills};
+    skills->asker = (struct bound_asker){
+        .loop = api->loop, .backend = storage, .done = on_bounded, .data = skills};
     return skills;
 }
 

@@ -12,6 +12,7 @@
 #include "skills/skills.h"
 
 struct api;
+struct backend;
 
 #define SKILLS_WAITING_MAX 64
 
@@ -96,7 +97,8 @@ void skill_answer_release(struct skill_answer *answer);
 
 /* The store as the configuration has it now; `skills` in struct api. */
 struct skills;
-struct skills *skills_new(struct api *api);
+/* `storage` sets limits on stores: see api_new(). */
+struct skills *skills_new(struct api *api, struct backend *storage);
 /* How its quota holds: "hard", by the file system; "counted", by boxd alone; "none", there is none;
    NULL: nobody knows before the first change. */
 const char *skills_quota(const struct skills *skills);

@@ -159,7 +159,7 @@ struct backend_ops {
                                      const struct error *err),
                         void *data);
     /* A hard limit on what a skill store of boxd's may hold, files and all; no bytes take it away.
-       ERROR_UNSUPPORTED: it cannot be had here. */
+       ERROR_UNSUPPORTED: it cannot be had here. Only of a backend that is there as long as boxd. */
     void (*bound_store)(struct backend *backend, const struct backend_bound *bound,
                         backend_done done, void *data);
     /* What limits its sessions: "v2", "v1", "none". */

@@ -15,7 +15,6 @@ struct refusal {
     uv_timer_t timer; /* none is told before the function that asked has returned */
     struct error err;
     void (*done)(void *data, const void *bytes, size_t size, const struct error *err);
-    backend_done bound; /* in its place */
     void *data;
 };
 
@@ -39,22 +38,8 @@ static void on_refusal_closed(uv_handle_t *handle)
 static void on_refusal(uv_timer_t *timer)
 {
     struct refusal *refusal = timer->data;
-    if (refusal->bound)
-        refusal->bound(refusal->data, &refusal->err);
-    else
-        refusal->done(refusal->data, NULL, 0, &refusal->err);
+    refusal->done(refusal->data, NULL, 0, &refusal->err);
     uv_close((uv_handle_t *)timer, on_refusal_closed);
-}
-
-static struct refusal *refuse(struct backend *base, enum error_code code, void *data)
-{
-    struct refusal *refusal = xcalloc(1, sizeof *refusal);
-    refusal->data = data;
-    error_set(&refusal->err, code, "there is no backend: %s", base->ops->unavailable(base));
-    uv_timer_init(base->loop, &refusal->timer);
-    refusal->timer.data = refusal;
-    uv_timer_start(&refusal->timer, on_refusal, 0, 0);
-    return refusal;
 }
 
 static void none_read_marker(struct backend *base, const char *directory, const char *name,
@@ -64,17 +49,14 @@ static void none_read_marker(struct backend *base, const char *directory, const 
 {
     (void)directory;
     (void)name;
-    struct refusal *refusal = refuse(base, ERROR_UNAVAILABLE, data);
+    struct refusal *refusal = xcalloc(1, sizeof *refusal);
     refusal->done = done;
-}
-
-/* No session is there to fill a store, so boxd's own count is enough. */
-static void none_bound_store(struct backend *base, const struct backend_bound *bound,
-                             backend_done done, void *data)
-{
-    (void)bound;
-    struct refusal *refusal = refuse(base, ERROR_UNSUPPORTED, data);
-    refusal->bound = done;
+    refusal->data = data;
+    error_set(&refusal->err, ERROR_UNAVAILABLE, "there is no backend: %s",
+              base->ops->unavailable(base));
+    uv_timer_init(base->loop, &refusal->timer);
+    refusal->timer.data = refusal;
+    uv_timer_start(&refusal->timer, on_refusal, 0, 0);
 }
 
 static const char *none_cgroup_kind(struct backend *base)
@@ -99,7 +81,6 @@ static const struct backend_ops ops = {
     .sweep = none_sweep,
     .describe = none_describe,
     .read_marker = none_read_marker,
-    .bound_store = none_bound_store,
     .cgroup_kind = none_cgroup_kind,
     .unavailable = none_unavailable,
     .close = none_close,

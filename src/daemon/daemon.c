@@ -58,7 +58,7 @@ static int open_server(struct daemon *daemon, struct error *err)
     struct api_config config;
     struct http_limits limits;
     daemon_api_config(daemon, &config);
-    daemon->api = api_new(&daemon->loop, daemon->runtime, &config);
+    daemon->api = api_new(&daemon->loop, daemon->runtime, daemon->native, &config);
     api_config_release(&config);
     config_to_http(daemon->config, &limits);
     daemon->server = http_server_new(&daemon->loop, &limits, api_handle, daemon->api);

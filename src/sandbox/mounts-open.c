@@ -14,11 +14,9 @@
 #include "sandbox/storage.h"
 #include "sandbox/syscalls.h"
 
-static int open_path(const struct step *step, const struct mount_policy *policy, struct error *err)
+static int open_plain(const struct step *step, struct error *err)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
-    if (step->make)
-        return roots_open(policy, step->source, true, err);
     int fd = sys_openat2(AT_FDCWD, step->source, &how);
     if (fd < 0) {
         bool of_path = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES;
@@ -26,6 +24,20 @@ static int open_path(const struct step *step, const struct mount_policy *policy,
         if (err && of_path)
             err->code = ERROR_INVALID; /* whoever named it was wrong */
     }
+    return fd;
+}
+
+/* Where only what lies below roots may be mounted, sandboxes write there too, and a link may be one
+   of theirs: it could lead to what is somebody else's below the same root. */
+static int open_path(const struct step *step, const struct mount_policy *policy, struct error *err)
+{
+    if (step->make)
+        return roots_open(policy, step->source, true, err);
+    if (!step->checked || !policy->only_allowed)
+        return open_plain(step, err);
+    int fd = roots_open_source(policy, step->source, err);
+    if (fd < 0 && err && err->code == ERROR_NOT_FOUND)
+        err->code = ERROR_INVALID;
     return fd;
 }
 

@@ -27,6 +27,7 @@
 struct walk {
     const char *path; /* the whole, for messages */
     bool make;
+    bool file; /* it may be one, in the end */
     unsigned made;
 };
 
@@ -127,9 +128,10 @@ static int refuse_component(const struct walk *walk, const char *name, int errnu
     return -1;
 }
 
-static int open_component(struct walk *walk, int dir, const char *name, struct error *err)
+static int open_component(struct walk *walk, int dir, const char *name, bool last,
+                          struct error *err)
 {
-    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (walk->file && last ? 0 : O_DIRECTORY),
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     int fd = sys_openat2(dir, name, &how);
     if (fd < 0 && errno == ENOENT && walk->make) {
@@ -140,9 +142,9 @@ static int open_component(struct walk *walk, int dir, const char *name, struct e
     return fd < 0 ? refuse_component(walk, name, errno, err) : fd;
 }
 
-int roots_open(const struct mount_policy *policy, const char *path, bool make, struct error *err)
+static int open_walk(const struct mount_policy *policy, struct walk *walk, struct error *err)
 {
-    struct walk walk = {.path = path, .make = make};
+    const char *path = walk->path;
     const char *root = "";
     char name[NAME_MAX + 1];
     cleanup_close int fd = open_root(policy, path, &root, err);
@@ -158,12 +160,24 @@ int roots_open(const struct mount_policy *policy, const char *path, bool make, s
                              path, NAME_MAX);
         memcpy(name, at, length);
         name[length] = '\0';
-        int next = open_component(&walk, fd, name, err);
+        at += length;
+        int next = open_component(walk, fd, name, !at[strspn(at, "/")], err);
         if (next < 0)
             return -1;
         close(fd);
         fd = next;
-        at += length;
     }
     return steal_fd(&fd);
+}
+
+int roots_open(const struct mount_policy *policy, const char *path, bool make, struct error *err)
+{
+    struct walk walk = {.path = path, .make = make};
+    return open_walk(policy, &walk, err);
+}
+
+int roots_open_source(const struct mount_policy *policy, const char *path, struct error *err)
+{
+    struct walk walk = {.path = path, .file = true};
+    return open_walk(policy, &walk, err);
 }

@@ -23,6 +23,9 @@
    roots.c. ERROR_NOT_FOUND, ERROR_INVALID (a component is a file). */
 int roots_open(const struct mount_policy *policy, const char *path, bool make, struct error *err);
 
+/* The same of a directory or a file that is there. */
+int roots_open_source(const struct mount_policy *policy, const char *path, struct error *err);
+
 /* Whether it is ROOTS_MARKER_PREFIX and 32 lower-case hex digits. */
 bool roots_marker_valid(const char *name);
 /* The bytes of such a file in `directory`, a regular one of 1 to ROOTS_MARKER_MAX bytes.
@@ -45,7 +48,9 @@ struct roots_store {
 };
 
 /* A hard limit on a skill store, or on a tenant's in it; no bytes take it away. The directory must
-   lie below a root, no link lead there, and its owner be the one that is given: else ERROR_DENIED,
-   ERROR_NOT_FOUND or ERROR_INVALID. ERROR_UNSUPPORTED: the file system cannot. (roots-store.c) */
+   lie below a root, no link lead there, and its owner be the one that is given. No allowed root may
+   be or lie in it, unless it is one of boxd's own; and of root's it must lie below one of those.
+   Else ERROR_DENIED, ERROR_NOT_FOUND or ERROR_INVALID. ERROR_UNSUPPORTED: the file system cannot.
+   (roots-store.c) */
 int roots_bound_store(const struct mount_policy *policy, const struct roots_store *store,
                       struct error *err);

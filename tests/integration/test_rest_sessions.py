@@ -367,10 +367,18 @@ def test_allowed_roots(start_boxd):
     boxd = start_boxd(start=False)
     allowed, other = boxd.box.directory(), boxd.box.directory()
     (allowed / "way-out").symlink_to(other)
+    # Neither is one followed that stays below the root: what it leads to may be somebody else's.
+    for name in ("of-a", "of-b"):
+        (allowed / name).mkdir()
+        (allowed / name / "file").write_text(name)
+    (allowed / "of-a" / "b").symlink_to(allowed / "of-b")
     boxd.configure({"mounts": {"allowed_roots": [str(allowed)]}})
     boxd.start()
     assert make(boxd, host_path=str(allowed)).status == 201
-    for path in (other, allowed / "way-out", f"{allowed}/../{other.name}", "/usr"):
+    one = boxd.session(extra_mounts=[{"host_path": f"{allowed}/of-a/file", "mount_path": "/x", "mode": "ro"}])
+    assert one.out("cat /x") == "of-a"
+    for path in (other, allowed / "way-out", f"{allowed}/../{other.name}", "/usr", allowed / "of-a" / "b",
+                 allowed / "of-a" / "b" / "file", allowed / "nothing"):
         answer = make(boxd, host_path=str(path))
         answer.error(400, "BoxValidationError")
         answer = make(boxd, extra_mounts=[{"host_path": str(path), "mount_path": "/x", "mode": "ro"}])

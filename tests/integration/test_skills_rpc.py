@@ -233,3 +233,46 @@ async def test_stop_with_requests_waiting(start_boxd, number):
     await asyncio.to_thread(boxd.start)
     found = await asyncio.to_thread(Skills(boxd).list)
     assert answered <= {skill["name"] for skill in found} and all(len(skill["instructions"]) == 100_000 for skill in found)
+
+
+# --- the store and its surroundings -----------------------------------------------------------
+
+
+@asynchronous
+async def test_backend_changes_meanwhile(start_boxd):
+    """The first change of a store has its limit set, off the loop; meanwhile box_init takes another backend."""
+    boxd = await asyncio.to_thread(start_boxd, config={"skills": {"quota_mb": 1}})
+    async with connect(boxd, HEADERS) as ws:
+        peer = Peer(ws)
+        for turn in range(10):
+            await peer.ok("box_init", {"backend": "docker"})
+            await peer.send("box_create_skill", {"skill": {"name": "s"}}, f"w{turn}")
+            await peer.send("box_init", {"backend": "native"})
+            for _ in range(2):
+                (await peer.answer()).ok()
+            assert await peer.names(f"w{turn}") == ["s"]
+
+
+@asynchronous
+async def test_links_lead_to_nobody_else(start_boxd):
+    """What a session leaves in its workspace's directories, or in a package that it can write to, is not followed."""
+    boxd = await asyncio.to_thread(start_boxd, start=False)
+    root = boxd.box.directory()
+    (root / "default").mkdir()
+    boxd.configure({"local": {"host_root": str(root)}, "skills": {"writable": True}})
+    await asyncio.to_thread(boxd.start)
+    async with connect(boxd, HEADERS) as ws:
+        peer = Peer(ws)
+        packages = {}
+        for one in ("one", "two"):
+            made = (await peer.ok("box_create_skill", {"skill": {"name": "s", "instructions": f"of {one}"}}, one))["skill"]
+            packages[one] = made["package_root"]
+        spaces = {one: f"{root}/default/tenants/{packages[one].split('/')[-2]}" for one in packages}
+        await peer.ok("box_exec", {"session_id": "a", "cmd": "echo secret > f", "host_path": spaces["two"]}, "two")
+        plant = (f"ln -s {spaces['two']} x; ln -s ../{spaces['two'].split('/')[-1]} y; cd .skills/s && ln -s {packages['two']} z")
+        await peer.ok("box_exec", {"session_id": "a", "cmd": plant, "host_path": spaces["one"], "skills": ["s"]}, "one")
+        for path in (f"{spaces['one']}/x", f"{spaces['one']}/x/f", f"{spaces['one']}/y", f"{packages['one']}/z",
+                     f"{packages['one']}/z/SKILL.md"):
+            mounts = [{"host_path": path, "mount_path": "/m", "mode": "rw"}]
+            answer = await peer.call("box_exec", {"session_id": "b", "cmd": "cat /m /m/*", "extra_mounts": mounts}, "one")
+            answer.failed(VALIDATION, "link")

@@ -128,7 +128,7 @@ void world_open(world_adjust adjust)
     if (runtime_new(&world.loop, &runtime, world.backend, &world.runtime, &err) < 0)
         fail_msg("%s", err.message);
     runtime_recover(world.runtime, true, set_flag, &recovered);
-    world.api = api_new(&world.loop, world.runtime, &api);
+    world.api = api_new(&world.loop, world.runtime, world.backend, &api);
     api_config_release(&api);
     world_wait(flag_is_set, &recovered);
 }

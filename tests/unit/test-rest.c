@@ -240,7 +240,7 @@ static void open_world(void)
     api_config_init(&api_config);
     api_config.token = xstrdup(TOKEN);
     strings_add(&api_config.allowed_origins, "https://app.example");
-    world.api = api_new(&world.loop, world.runtime, &api_config);
+    world.api = api_new(&world.loop, world.runtime, world.backend, &api_config);
     api_config_release(&api_config);
     world.server = http_server_new(&world.loop, &limits, api_handle, world.api);
     api_set_server(world.api, world.server);
