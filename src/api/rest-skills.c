@@ -33,8 +33,25 @@ void rest_get_skill(struct call *call)
     ask_verb(call, SKILL_VERB_GET);
 }
 
+/* Only files have versions: who asks for one of something else must not think that he got it. */
+static bool has_condition(struct call *call)
+{
+    static const char *const headers[] = {"If-Match", "If-None-Match"};
+    struct error err = ERROR_INIT;
+    for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
+        if (!http_header(call->req, headers[i]))
+            continue;
+        error_set(&err, ERROR_INVALID, "%s: only the files of a skill have versions", headers[i]);
+        reply_error(call->api, call->req, &err);
+        return true;
+    }
+    return false;
+}
+
 void rest_delete_skill(struct call *call)
 {
+    if (has_condition(call))
+        return;
     ask_verb(call, SKILL_VERB_DELETE);
 }
 
@@ -70,6 +87,8 @@ void rest_create_skill(struct call *call)
 void rest_update_skill(struct call *call)
 {
     struct skill_ask request;
+    if (has_condition(call))
+        return;
     skill_ask_init(&request, SKILL_VERB_UPDATE);
     if (!decode_edit(call, &body_skill_edit, &request))
         return;

@@ -24,6 +24,8 @@
     X(SEC_FETCH_SITE, "sec-fetch-site")               \
     X(SEC_WEBSOCKET_KEY, "sec-websocket-key")         \
     X(SEC_WEBSOCKET_VERSION, "sec-websocket-version") \
+    X(IF_MATCH, "if-match")                           \
+    X(IF_NONE_MATCH, "if-none-match")                 \
     X(CONNECTION, "connection") /* may be repeated: it is a list */
 
 enum known_field {

@@ -101,7 +101,7 @@ const char *http_path(const struct http_request *req);
 /* Behind the "?"; "" if there is none. */
 const char *http_query(const struct http_request *req);
 /* By name, in any case; NULL if it is not there. Of several, the first: those that must not be
-   given twice (Host, Content-Length, Authorization, Origin …) were refused with 400 before. */
+   given twice (Host, Content-Length, Authorization, If-Match …) were refused with 400 before. */
 const char *http_header(const struct http_request *req, const char *name);
 enum http_origin http_origin(const struct http_request *req);
 /* Length of the body; 0: none; HTTP_LENGTH_UNKNOWN: chunked. */

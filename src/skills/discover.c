@@ -2,7 +2,10 @@
 /* The search for packages.
 
    A directory is opened once: its names say whether it is a package, and then it is read while it
-   is open. A package that is known, and whose stamps are as they were, is not even opened. */
+   is open. A package that is known, and whose stamps are as they were, is not even opened.
+
+   What is too much to search is found as far as it goes. Sessions may fill packages that are
+   mounted writable; those of others beside them must not get lost by that. */
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -54,7 +57,7 @@ static const char *or_dot(const char *path)
 }
 
 /* Takes the path and the package. */
-static int add_found(struct search *search, const struct found *found, struct error *err)
+static void add_found(struct search *search, const struct found *found)
 {
     struct found_list *list = &search->found;
     const struct package *package = found->package;
@@ -66,8 +69,7 @@ static int add_found(struct search *search, const struct found *found, struct er
     if (package && (package->by_link || package->entry.st_nlink > 1))
         list->unwatchable = true;
     if (list->count > SKILL_COUNT_MAX)
-        return error_set(err, ERROR_LIMIT, "there are more than %d skills", SKILL_COUNT_MAX);
-    return 0;
+        list->end = SEARCH_SKILLS;
 }
 
 /* --- what is known --- */
@@ -153,10 +155,13 @@ static int search_place(struct search *search, const struct place *place, int di
 {
     cleanup_names struct beneath_names names = {NULL, 0};
     const char *path = place->path;
+    if (search->found.end != SEARCH_WHOLE)
+        return 0; /* each could be as large again: what is known to be there is enough */
     int rc = beneath_list(dir, SKILL_SCAN_MAX - search->found.scanned, &names);
-    if (rc == -E2BIG)
-        return error_set(err, ERROR_LIMIT, "more than %d entries to search for skills",
-                         SKILL_SCAN_MAX);
+    if (rc == -E2BIG) {
+        search->found.end = SEARCH_ENTRIES;
+        return 0;
+    }
     if (rc < 0)
         return not_seen(search, -rc, err);
     search->found.scanned += names.count;
@@ -178,9 +183,15 @@ static int take_package(struct search *search, const struct package_source *sour
         if (check_means(failure.errnum, err) < 0)
             return -1;
         found.package = package_broken(source);
+        /* What could not be read now may be readable the next time, unchanged. */
+        if (failure.errnum != 0) {
+            found.package->settled = false;
+            search->found.unwatchable = true;
+        }
     }
     found.path = xstrdup(source->path);
-    return add_found(search, &found, err);
+    add_found(search, &found);
+    return 0;
 }
 
 static int open_place(struct search *search, const struct place *place, struct error *err)
@@ -216,21 +227,18 @@ static int open_place(struct search *search, const struct place *place, struct e
 
 static int search_all(struct search *search, struct error *err)
 {
-    for (; search->head < search->count; search->head++) {
+    for (; search->head < search->count && search->found.end != SEARCH_SKILLS; search->head++) {
         /* The queue may move while it is worked on. */
         struct place place = search->queue[search->head];
         struct package *known = known_at(search->how, place.path);
-        int rc;
         if (known && is_current(search->how, known)) {
             const struct found found = {.path = xstrdup(place.path),
                                         .entry_file = known->skill.entry_file,
                                         .package = package_ref(known)};
-            rc = add_found(search, &found, err);
-        } else {
-            rc = open_place(search, &place, err);
-        }
-        if (rc < 0)
+            add_found(search, &found);
+        } else if (open_place(search, &place, err) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -251,9 +259,25 @@ int packages_read(const struct discovery *how, struct found_list *ret, struct er
     return 0;
 }
 
+int packages_check_end(enum search_end end, struct error *err)
+{
+    if (end == SEARCH_WHOLE)
+        return 0;
+    if (end == SEARCH_SKILLS)
+        error_set(err, ERROR_LIMIT, "there are more than %d skills", SKILL_COUNT_MAX);
+    else
+        error_set(err, ERROR_LIMIT, "more than %d entries to search for skills", SKILL_SCAN_MAX);
+    return -1;
+}
+
 int packages_discover(int base, unsigned max_depth, unsigned flags, struct found_list *ret,
                       struct error *err)
 {
     const struct discovery how = {.base = base, .max_depth = max_depth, .flags = flags};
-    return packages_read(&how, ret, err);
+    cleanup_found struct found_list found = {.items = NULL};
+    if (packages_read(&how, &found, err) < 0 || packages_check_end(found.end, err) < 0)
+        return -1;
+    *ret = found;
+    found = (struct found_list){.items = NULL};
+    return 0;
 }

@@ -195,6 +195,8 @@ static int create_from(struct creation *creation, struct error *err)
 static int create(struct creation *creation, const struct skill **ret, struct error *err)
 {
     struct write_op *op = &creation->op;
+    if (index_check_whole(op->index, err) < 0)
+        return -1;
     if (index_find(op->index, creation->name))
         return error_set(err, ERROR_EXISTS, "there is a skill '%s' already", creation->name);
     if (!is_blank(creation->edit->package_root)) {
@@ -278,12 +280,28 @@ int skill_update(struct skill_scope *scope, const char *name, const struct skill
 
 /* --- delete --- */
 
+/* With more in the store than is searched, the directory that has too much may hold no skill that
+   one could name: then it goes by its own name, unless it is known to be another skill. */
+static bool may_delete_directory(const struct write_op *op, const char *name)
+{
+    struct stat st;
+    if (op->index->end == SEARCH_WHOLE || scope_check_target(op->scope, name, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < op->index->count; i++) {
+        if (strcmp(op->index->skills[i]->path, name) == 0)
+            return false;
+    }
+    return fstatat(op->root, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
 int skill_delete(struct skill_scope *scope, const char *name, struct error *err)
 {
     cleanup_write struct write_op op = WRITE_OP_INIT;
     if (write_begin(scope, &op, err) < 0)
         return -1;
     const struct package *package = index_find(op.index, name);
+    if (!package && may_delete_directory(&op, name))
+        return stage_remove(op.root, op.root, name, err);
     if (!package)
         return error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
     if (!*package->path)

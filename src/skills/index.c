@@ -106,6 +106,7 @@ static struct index *build(struct found_list *found, const struct index *old, bo
     index->packages = xcalloc(room, sizeof *index->packages);
     index->skills = xcalloc(room, sizeof *index->skills);
     index->scanned = found->scanned;
+    index->end = found->end;
     for (size_t i = 0; i < found->count; i++) {
         struct package *package = steal_ptr(found->items[i].package);
         differs = differs || found->items[i].changed;
@@ -158,10 +159,11 @@ static int walk(const struct search_state *state, struct found_list *ret, struct
     return packages_read(&how, ret, err);
 }
 
-/* Somebody holds what is being made: no event tells when he lets go of it, or dies. */
+/* Somebody holds what is being made: no event tells when he lets go of it, or dies. Nor of what was
+   not looked at. */
 static enum watch_end what_for_watch(int rc, const struct found_list *found)
 {
-    if (rc < 0 || found->stages.count > 0)
+    if (rc < 0 || found->stages.count > 0 || found->end != SEARCH_WHOLE)
         return WATCH_UNSETTLED;
     return found->unwatchable ? WATCH_USELESS : WATCH_COMPLETE;
 }
@@ -240,6 +242,13 @@ int scope_index(struct skill_scope *scope, int root, bool wait, struct index **r
     return 0;
 }
 
+int index_check_whole(const struct index *index, struct error *err)
+{
+    if (packages_check_end(index->end, err) < 0)
+        return error_hint(err, "delete skills, or directories directly under the store by name");
+    return 0;
+}
+
 struct package *index_find(const struct index *index, const char *name)
 {
     for (size_t i = 0; i < index->count; i++) {
@@ -278,7 +287,8 @@ int skill_list(struct skill_scope *scope, struct skill_list *ret, struct error *
     cleanup_index struct index *index = NULL;
     cleanup_close int root = scope_open(scope, err);
     size_t bytes = 0;
-    if (root < 0 || scope_index(scope, root, false, &index, err) < 0)
+    if (root < 0 || scope_index(scope, root, false, &index, err) < 0 ||
+        index_check_whole(index, err) < 0)
         return -1;
     for (size_t i = 0; i < index->count; i++)
         bytes += index->skills[i]->text_bytes;

@@ -177,7 +177,8 @@ static int install(struct installation *installation, struct skill_list *ret, st
 {
     struct write_op *op = &installation->op;
     cleanup_strings struct strings targets = {0};
-    if (install_prepare(installation, err) < 0 || choose(installation, err) < 0 ||
+    if (index_check_whole(op->index, err) < 0 || install_prepare(installation, err) < 0 ||
+        choose(installation, err) < 0 ||
         write_check_count(op, installation->chosen_count, err) < 0 ||
         stage_chosen(installation, &targets, err) < 0)
         return -1;

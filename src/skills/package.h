@@ -42,10 +42,18 @@ struct found {
     bool changed;            /* it was not known so */
 };
 
+/* How far a search came. */
+enum search_end {
+    SEARCH_WHOLE,
+    SEARCH_SKILLS,  /* there are more than SKILL_COUNT_MAX */
+    SEARCH_ENTRIES, /* or more than SKILL_SCAN_MAX to be looked at */
+};
+
 struct found_list {
     struct found *items;
     size_t count;
-    size_t scanned;        /* entries looked at */
+    size_t scanned; /* entries looked at */
+    enum search_end end;
     struct strings stages; /* seen on the way, if they are not to be searched */
     bool unwatchable;      /* there is something that may change without an event */
 };
@@ -69,8 +77,11 @@ struct discovery {
     struct watch *watch; /* what covers each directory before it is looked at; NULL: none */
 };
 
+/* As much as the limits allow: those nearest to `base` are found in any case. */
 int packages_read(const struct discovery *how, struct found_list *ret, struct error *err);
-/* Only where they are. */
+/* ERROR_LIMIT if it was not all. */
+int packages_check_end(enum search_end end, struct error *err);
+/* Only where they are, and all of them. */
 int packages_discover(int base, unsigned max_depth, unsigned flags, struct found_list *ret,
                       struct error *err);
 /* What the entry file of a directory is called; NULL: it has none. */

@@ -107,7 +107,8 @@ struct skill_list {
 void skill_list_release(struct skill_list *list);
 #define cleanup_skills __attribute__((cleanup(skill_list_release)))
 
-/* Newest first. */
+/* Newest first. ERROR_LIMIT if there are more than can be searched: as for whatever adds to them.
+ */
 int skill_list(struct skill_scope *scope, struct skill_list *ret, struct error *err);
 /* ERROR_NOT_FOUND if there is none of that name. */
 int skill_get(struct skill_scope *scope, const char *name, const struct skill **ret,
@@ -132,7 +133,8 @@ int skill_create(struct skill_scope *scope, const struct skill_edit *edit, const
    changed. */
 int skill_update(struct skill_scope *scope, const char *name, const struct skill_edit *edit,
                  const struct skill **ret, struct error *err);
-/* With everything else in the same directory directly under the root of the scope. */
+/* With everything else in the same directory directly under the root of the scope. While there is
+   more than can be searched, also such a directory by its name. */
 int skill_delete(struct skill_scope *scope, const char *name, struct error *err);
 /* The one skill in `path` (absolute; in the scope, for a tenant), at most two levels down. */
 int skill_scan(struct skill_scope *scope, const char *path, const struct skill **ret,

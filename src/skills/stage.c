@@ -163,20 +163,29 @@ int stage_publish(struct stage *stage, const struct strings *targets, struct err
 
 /* --- recovery --- */
 
-static void finish(int root, int dir)
+/* Whether a package needs not be moved again: it is there, or was before. */
+static bool is_moved(int rc)
+{
+    return rc == 0 || rc == -ENOENT || rc == -EEXIST;
+}
+
+/* False: not all of it could be done. Then the journal stays, and who looks next tries again: what
+   was committed is nobody's to throw away. */
+static bool finish(int root, int dir)
 {
     cleanup_free char *text = NULL;
     size_t size;
     size_t index = 0;
+    bool done = true;
     if (beneath_read(dir, JOURNAL, JOURNAL_MAX, NULL, &text, &size) < 0)
-        return;
+        return false;
     for (const char *at = text; at < text + size; at += strlen(at) + 1) {
         if (*at && !strchr(at, '/'))
-            move_out(root, dir, index, at);
+            done = is_moved(move_out(root, dir, index, at)) && done;
         index++;
     }
     fsync(root);
-    unlinkat(dir, JOURNAL, 0);
+    return done && unlinkat(dir, JOURNAL, 0) == 0;
 }
 
 bool stage_recover(int root, const char *name, bool may_commit)
@@ -186,12 +195,16 @@ bool stage_recover(int root, const char *name, bool may_commit)
     if (!stage_is_temporary(name))
         return false;
     cleanup_close int dir = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    /* A directory that was to be removed, when somebody put a file in its place. */
+    if (dir < 0 && (errno == ENOTDIR || errno == ELOOP))
+        unlinkat(root, name, 0);
     if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
         return false;
     if (!removed && fstatat(dir, JOURNAL, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (!may_commit)
             return true;
-        finish(root, dir);
+        if (!finish(root, dir))
+            return false;
     }
     discard(root, name, dir);
     return false;

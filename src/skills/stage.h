@@ -40,7 +40,7 @@ int stage_publish(struct stage *stage, const struct strings *targets, struct err
 
 /* Deals with what is left over of that name, if it is a stage and nobody holds it. A committed one
    needs the root's lock, exclusively, and is left alone without `may_commit`: then this returns
-   true, and is to be called again with it. */
+   true, and is to be called again with it. One that cannot be finished now stays. */
 bool stage_recover(int root, const char *name, bool may_commit);
 
 /* Moves a directory of `parent`, which is the root or below it, aside, by one rename and without

@@ -26,6 +26,7 @@ struct index {
     struct package **skills; /* newest first */
     size_t count;
     size_t scanned;
+    enum search_end end; /* unless whole, there is more */
 };
 
 void index_unref(struct index *index);
@@ -61,6 +62,8 @@ int scope_open(struct skill_scope *scope, struct error *err);
    there before, unless `wait` is set. */
 int scope_index(struct skill_scope *scope, int root, bool wait, struct index **ret,
                 struct error *err);
+/* ERROR_LIMIT unless it has all that is there. */
+int index_check_whole(const struct index *index, struct error *err);
 struct package *index_find(const struct index *index, const char *name);
 int scope_require(struct skill_scope *scope, int root, const char *name, struct package **ret,
                   struct error *err);

@@ -8,7 +8,8 @@
 
    Directories are known by their inodes, so a search adds only what is new to it. The kernel says
    when a directory is gone (IN_IGNORED) before its inode can be another's; what was moved out of
-   the scope is let go after the next search.
+   the scope is let go after the next search. If the queue was full, nobody knows what is gone, and
+   all watches are let go.
 
    Some changes have no event: by a mapping that is still there, by another name of the same file
    elsewhere, by a mount. What can be seen of that beforehand is not vouched for; for the rest
@@ -111,18 +112,23 @@ static bool read_events(struct watch *watch, const char *data, size_t size)
     struct inotify_event event;
     for (size_t at = 0; at + sizeof event <= size; at += sizeof event + event.len) {
         memcpy(&event, data + at, sizeof event);
+        if (event.mask & IN_Q_OVERFLOW) {
+            let_go(watch);
+            return true;
+        }
         if (!(event.mask & IN_IGNORED) || forget(watch, event.wd))
             happened = true;
     }
     return happened;
 }
 
-/* Empties the queue. What is left if it fills too fast will be found the next time. */
+/* Empties the queue, or closes it if events were lost: with them, whose watch has ended. What is
+   left if it fills too fast will be found the next time. */
 static bool has_happened(struct watch *watch)
 {
     char data[EVENTS_BYTES];
     bool happened = false;
-    for (int i = 0; i < READS_MAX; i++) {
+    for (int i = 0; i < READS_MAX && watch->fd >= 0; i++) {
         ssize_t n = read(watch->fd, data, sizeof data);
         if (n < 0 && errno == EINTR)
             continue;
@@ -190,6 +196,8 @@ bool watch_begin(struct watch *watch, int root)
         return false;
     if (watch->fd >= 0 && st.st_dev != watch->device)
         let_go(watch); /* the inodes are another file system's */
+    if (watch->fd >= 0)
+        has_happened(watch);
     if (watch->fd < 0 && !start(watch, root))
         return false;
     watch->device = st.st_dev;
@@ -198,7 +206,6 @@ bool watch_begin(struct watch *watch, int root)
     watch->searches++;
     watch->failed = false;
     watch->vouched = 0;
-    has_happened(watch);
     return true;
 }
 

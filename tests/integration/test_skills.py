@@ -200,6 +200,28 @@ def test_versions(skills):
     change("DELETE", None, If_Match="*").ok()
 
 
+def test_versions_that_cannot_be_asked_for(skills):
+    """What is not understood is refused: whoever sent it counts on it."""
+    skills.create("files", description="old").ok(201)
+    file = skills.file("files", "a")
+    skills.client.put(file, b"one").ok()
+    for name in ("If-Match", "If-None-Match"):
+        connection = skills.client.connection()
+        connection.putrequest("PUT", file)
+        for value in ('"x"', "*"):
+            connection.putheader(name, value)
+        connection.putheader("Content-Length", "3")
+        connection.endheaders(b"two")
+        assert connection.getresponse().status == 400
+        connection.close()
+        for value in ('"x"', "*"):
+            headers = {name: value}
+            skills.client.request("PATCH", skills.path("files"), json={"description": "new"}, headers=headers).error(400, VALIDATION, name)
+            skills.client.request("DELETE", skills.path("files"), headers=headers).error(400, VALIDATION, name)
+    assert skills.client.get(file).body == b"one"
+    assert skills.get("files").ok()["skill"]["description"] == "old"
+
+
 def test_nobody_is_overwritten(skills):
     """Many at once each add one to a number that they have read: none gets lost."""
     skills.create("files").ok(201)

@@ -153,6 +153,26 @@ def test_writable_by_configuration(start_boxd):
     assert skills.list() == []
 
 
+@pytest.mark.parametrize("fill", ["mkdir d && cd d && seq 10001 | xargs touch",
+                                  "seq 1001 | xargs mkdir && for i in $(seq 1001); do : > $i/SKILL.md; done"])
+def test_a_session_fills_a_package(start_boxd, fill):
+    """Then there is more than can be searched: but all can be deleted, and that ends it."""
+    boxd = start_boxd(config={"skills": {"writable": True}})
+    skills = Skills(boxd)
+    for name in ("a", "b", "c"):
+        skills.create(name).ok(201)
+    session = boxd.session(skills=["a"])
+    session.out(f"cd .skills/a && rm SKILL.md && {fill}")
+    skills.client.get("/v1/skills").error(413)
+    skills.create("d").error(413)
+    skills.get("b").ok()
+    skills.delete("b").ok()
+    skills.delete("b").error(404, VALIDATION)
+    session.delete().ok()
+    skills.delete("a").ok()
+    assert skills.names() == ["c"]
+
+
 def test_a_deleted_skill_goes_on_in_sessions(two, daemon):
     """Deleting moves it aside: the session has what it had, or nothing; the next one has an error."""
     session = daemon.session(skills=["csv-report"])

@@ -125,6 +125,8 @@ static const struct {
     {GET HOST "X: \x7f\r\n\r\n", 400},
     {GET HOST "Authorization: a\r\nAuthorization: b\r\n\r\n", 400},
     {GET HOST "Origin: a\r\nOrigin: a\r\n\r\n", 400},
+    {GET HOST "If-Match: \"a\"\r\nIf-Match: *\r\n\r\n", 400},
+    {GET HOST "If-None-Match: \"a\"\r\nif-none-match: *\r\n\r\n", 400},
     {GET HOST "Content-Type: a\r\nContent-Type: a\r\n\r\n", 400},
     {GET HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400},
     {GET HOST "Content-Length: 1, 1\r\n\r\n", 400},

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "core/sha256.h"
@@ -201,6 +202,61 @@ static void many_entries(void **state)
     refused(create(world->scope, "more", NULL), ERROR_LIMIT);
     put_file(world, "one-more", "");
     refused(skill_list(world->scope, &list, &err), ERROR_LIMIT);
+}
+
+/* What others have takes no harm from one who fills his package, and it can be deleted. */
+static void check_way_out(struct world *world)
+{
+    const struct skill *skill;
+    struct skill_list list;
+    struct skill_text text;
+    put_file(world, "b/SKILL.md", "---\nname: beta\n---\n");
+    put_file(world, "c/SKILL.md", "");
+    put_file(world, "tenants/t/s/SKILL.md", "");
+    refused(skill_list(world->scope, &list, &err), ERROR_LIMIT);
+    assert_non_null(strstr(err.hint, "delete"));
+    refused(create(world->scope, "more", NULL), ERROR_LIMIT);
+    cleanup_free char *inside = path_in(world, "b");
+    refused(create(world->scope, "more", inside), ERROR_LIMIT);
+    assert_false(exists(world, "more"));
+    ok(skill_get(world->scope, "beta", &skill, &err));
+    skill_unref(skill);
+    ok(skill_file_read(world->scope, "beta", "SKILL.md", &text, &err));
+    skill_text_release(&text);
+    ok(skill_delete(world->scope, "c", &err));
+    assert_false(exists(world, "c"));
+    /* A directory by its name, if it is nobody's: */
+    static const char *const others[] = {"b", "tenants", "nobody", ".", "..", "a/d"};
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        refused(skill_delete(world->scope, others[i], &err), ERROR_NOT_FOUND);
+    ok(skill_delete(world->scope, "a", &err));
+    assert_false(exists(world, "a"));
+    check_names(world->scope, "beta");
+    /* and only while there is no other way. */
+    put_file(world, "a/file", "");
+    refused(skill_delete(world->scope, "a", &err), ERROR_NOT_FOUND);
+    ok(skill_delete(world->scope, "beta", &err));
+    assert_true(exists(world, "tenants/t/s/SKILL.md"));
+}
+
+static void filled_with_files(void **state)
+{
+    char path[64];
+    for (int i = 0; i <= SKILL_SCAN_MAX; i++) {
+        snprintf(path, sizeof path, "a/d/%d", i);
+        put_file(*state, path, "");
+    }
+    check_way_out(*state);
+}
+
+static void filled_with_packages(void **state)
+{
+    char path[64];
+    for (int i = 0; i <= SKILL_COUNT_MAX; i++) {
+        snprintf(path, sizeof path, "a/s%d/SKILL.md", i);
+        put_file(*state, path, "");
+    }
+    check_way_out(*state);
 }
 
 /* --- what is known --- */
@@ -870,6 +926,53 @@ static void left_over(void **state)
     assert_int_equal(st.st_nlink, 2 + 2);
 }
 
+/* Instead of the C library's, for this program: the name of a target that cannot be moved to. */
+static const char *immovable;
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    if (immovable && strcmp(to, immovable) == 0) {
+        errno = EDQUOT;
+        return -1;
+    }
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+
+/* What was committed is not lost if it cannot be finished at once. */
+static void left_over_for_later(void **state)
+{
+    struct world *world = *state;
+    put_file(world, ".boxd-stage-1/0/SKILL.md", "---\nname: one\n---\n");
+    put_file(world, ".boxd-stage-1/1/SKILL.md", "---\nname: two\n---\n");
+    put_file(world, ".boxd-stage-1/commit", "one");
+    cleanup_free char *journal = path_in(world, ".boxd-stage-1/commit");
+    cleanup_close int fd = open(journal, O_WRONLY | O_APPEND | O_CLOEXEC);
+    assert_int_equal(fd_write_all(fd, "\0two", 5), 0);
+    immovable = "one";
+    for (int i = 0; i < 3; i++) {
+        check_names(world->scope, "two");
+        assert_true(exists(world, ".boxd-stage-1/0/SKILL.md"));
+    }
+    immovable = NULL;
+    cleanup_free char *names = names_of(world->scope);
+    assert_true(strcmp(names, "one two") == 0 || strcmp(names, "two one") == 0);
+    assert_false(exists(world, ".boxd-stage-1"));
+}
+
+/* A session may put something in the place of what is about to be moved aside. */
+static void left_over_that_is_no_directory(void **state)
+{
+    struct world *world = *state;
+    put_file(world, "s/SKILL.md", "");
+    put_file(world, ".boxd-gone-1", "");
+    put_link(world, ".boxd-gone-2", "s");
+    put_link(world, ".boxd-gone-3", "nowhere");
+    check_names(world->scope, "s");
+    for (char name[] = ".boxd-gone-1"; name[11] <= '3'; name[11]++)
+        assert_false(exists(world, name));
+    assert_true(exists(world, "s/SKILL.md"));
+}
+
 /* --- validation --- */
 
 static void check_problem(struct world *world, const char *text, unsigned line, const char *what)
@@ -981,6 +1084,8 @@ int main(void)
         TEST(limits),
         TEST(many),
         TEST(many_entries),
+        TEST(filled_with_files),
+        TEST(filled_with_packages),
         TEST(remembering),
         TEST(quick_changes),
         TEST(creating),
@@ -1002,6 +1107,8 @@ int main(void)
         TEST(threads),
         TEST(readers_do_not_wait),
         TEST(left_over),
+        TEST(left_over_for_later),
+        TEST(left_over_that_is_no_directory),
         TEST(validation),
         TEST(real_skills),
     };

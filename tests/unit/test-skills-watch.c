@@ -175,6 +175,32 @@ static void other_names_are_always_looked_at(void **state)
     assert_non_null(strstr(now, "s03=second"));
 }
 
+/* A lease keeps others from opening a file, and changes nothing of it when it ends. */
+static void unreadable_for_a_while(void **state)
+{
+    struct world *world = *state;
+    const struct timespec moment = {0, 100000000};
+    cleanup_free char *file = path_in(world, "s03/SKILL.md");
+    quiet_down(world->scope);
+    put_file(world, "s03/SKILL.md", "---\nname: s03\n---\nsecond");
+    nanosleep(&moment, NULL); /* so that its stamps would show any change */
+    int leased = open(file, O_RDONLY | O_CLOEXEC);
+    assert_return_code(leased, errno);
+    signal(SIGIO, SIG_IGN);
+    if (fcntl(leased, F_SETLEASE, F_WRLCK) < 0) {
+        close(leased);
+        skip(); /* not on this file system */
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(searches(world->scope));
+        cleanup_free char *meanwhile = describe(world->scope);
+        assert_null(strstr(meanwhile, "s03="));
+    }
+    close(leased);
+    cleanup_free char *now = describe(world->scope);
+    assert_non_null(strstr(now, "s03=second"));
+}
+
 static void other_file_systems(void **state)
 {
     (void)state;
@@ -240,6 +266,49 @@ static void changes_under_a_lock(void **state)
 }
 
 /* --- limits --- */
+
+/* More events than the kernel keeps. */
+static void overflow_queue(const struct world *world)
+{
+    char text[32] = "";
+    const char *const names[] = {"s03/a", "s03/b"}; /* in turn: the same event twice is one */
+    assert_true(
+        fd_read_file(AT_FDCWD, "/proc/sys/fs/inotify/max_queued_events", text, sizeof text) > 0);
+    long count = strtol(text, NULL, 10);
+    if (count > 1000000)
+        skip();
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        put_file(world, names[i], "");
+    for (long i = 0; i <= count; i++) {
+        cleanup_free char *path = path_in(world, names[i % 2]);
+        assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+    }
+}
+
+/* That a directory is gone got lost, and another has its inode. */
+static void events_get_lost(void **state)
+{
+    struct world *world = *state;
+    struct watch *watch = &world->scope->watch;
+    struct stat st;
+    put_file(world, "last/SKILL.md", "---\nname: last\n---\nfirst");
+    cleanup_free char *last = path_in(world, "last");
+    cleanup_free char *next = path_in(world, "next");
+    quiet_down(world->scope);
+    overflow_queue(world);
+    assert_int_equal(stat(last, &st), 0);
+    struct watched *of_last = watch->items;
+    while (of_last->inode != st.st_ino)
+        assert_true(++of_last < watch->items + watch->count);
+    remove_tree(last);
+    put_file(world, "next/SKILL.md", "---\nname: next\n---\nfirst");
+    assert_int_equal(stat(next, &st), 0);
+    of_last->inode = st.st_ino; /* as it is on many file systems, but not on all */
+    quiet_down(world->scope);
+    put_file(world, "next/SKILL.md", "---\nname: next\n---\nsecond");
+    cleanup_free char *now = describe(world->scope);
+    assert_non_null(strstr(now, "next=second"));
+}
 
 static size_t kernel_watches(const struct skill_scope *scope)
 {
@@ -336,9 +405,11 @@ int main(void)
         TEST(changes_before_the_watch),
         TEST(links_are_always_looked_at),
         TEST(other_names_are_always_looked_at),
+        TEST(unreadable_for_a_while),
         TEST(other_file_systems),
         TEST(killed_writers),
         TEST(changes_under_a_lock),
+        TEST(events_get_lost),
         TEST(watches_do_not_pile_up),
         TEST(watches_run_out),
     };
