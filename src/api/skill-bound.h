@@ -32,7 +32,6 @@ struct bound {
     uint64_t retry_ns;    /* BOUND_FAILED: until then, on the monotonic clock */
 };
 
-
 /* Who asks, on whose behalf limits are set; there until its last `done`. */
 struct bound_asker {
     uv_loop_t *loop;

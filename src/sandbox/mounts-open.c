@@ -96,14 +96,15 @@ static int map_owner(int tree, const struct step *step, const struct stat *st, u
                       "mount it read-only, or use a directory on ext4, xfs, btrfs or tmpfs");
 }
 
-/* Whether it is the directory in which boxd tries storage, and was born in the project of the skill
-   store that it lies in: that one it may leave. Anything else in there stays the store's. */
+/* Whether it is the directory in which boxd tries storage, directly in a skill store, and was born
+   in the project of that: which it may leave. Anything else in there stays the store's. */
 static bool is_trial(const char *path, int directory, uint32_t *ret_outer)
 {
     const char *slash = strrchr(path, '/');
-    return slash && strcmp(slash + 1, ROOTS_TRIAL_DIRECTORY) == 0 &&
+    cleanup_close int store = openat(directory, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return slash && strcmp(slash + 1, ROOTS_TRIAL_DIRECTORY) == 0 && store >= 0 &&
            storage_project_find(directory, ret_outer, NULL) == 0 &&
-           storage_project_is_store(*ret_outer);
+           storage_project_is_store(*ret_outer) && storage_project_is_top(store, *ret_outer);
 }
 
 /* A project id for the directory, from its inode: the same directory has the same one each time. */

@@ -8,13 +8,20 @@
      <root>/tenants/<name>   project B, C, …
 
    "tenants" and what is in it may have been made when the root had its project already, and are
-   born in that: the first limit of a tenant's takes both out. */
+   born in that: the next limit on any of these takes "tenants" and the directories in it out, and
+   a tenant's own what is in its directory.
+
+   Allowed roots are the administrator's, and hold more than skills: none of them is limited, nor a
+   directory that holds one, and where the front is root, and so owns what anybody's root owns,
+   nothing outside of boxd's own roots. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/fd.h"
+#include "core/path.h"
 #include "sandbox/roots.h"
 #include "sandbox/syscalls.h"
 
@@ -28,10 +35,10 @@ static int check_name(const char *name, struct error *err)
 }
 
 /* -1 with errno. */
-static int open_below(int dir, const char *name)
+static int open_below(int dir, const char *name, uint64_t more)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | more};
     return sys_openat2(dir, name, &how);
 }
 
@@ -55,6 +62,30 @@ static int check_owner(int dir, uid_t owner, struct error *err)
     error_set(err, ERROR_DENIED, "the skill store belongs to user %u, and not to boxd's %u",
               (unsigned)st.st_uid, (unsigned)owner);
     return error_hint(err, "chown it, or make it anew by boxd");
+}
+
+static int check_place(const struct mount_policy *policy, const struct roots_store *store,
+                       struct error *err)
+{
+    bool own = false;
+    cleanup_free char *path = *store->tenant
+                                  ? xasprintf("%s/" ROOTS_TENANTS "/%s", store->root, store->tenant)
+                                  : xstrdup(store->root);
+    for (size_t i = 0; i < policy->own_roots.count; i++) {
+        if (strcmp(path, policy->own_roots.items[i]) == 0)
+            return 0;
+        own = own || path_is_below(path, policy->own_roots.items[i]);
+    }
+    if (store->owner == 0 && !own) {
+        error_set(err, ERROR_DENIED, "'%.200s' is root's, and not in boxd's own skill store", path);
+        return error_hint(err, "give boxd an account of its own (user), or set local.skills_root");
+    }
+    for (size_t i = 0; i < policy->allowed_roots.count; i++) {
+        if (path_is_below(policy->allowed_roots.items[i], path))
+            return error_set(err, ERROR_DENIED, "'%.200s' holds the allowed root '%.200s'", path,
+                             policy->allowed_roots.items[i]);
+    }
+    return 0;
 }
 
 /* The store's project around its tenants', if it has one and is in the same file system. */
@@ -83,17 +114,66 @@ static int bound(int dir, const struct roots_store *store, uint32_t outer, struc
     return storage_project_nest(dir, &nest, &store->limit, err);
 }
 
+static int part_children(int tenants, uint32_t outer, struct error *err)
+{
+    int rc = 0;
+    const struct dirent *entry;
+    int fd = openat(tenants, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        error_errno(err, errno, "cannot list the '" ROOTS_TENANTS "' of a skill store");
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    while (rc == 0 && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        cleanup_close int child = open_below(tenants, entry->d_name, RESOLVE_NO_XDEV);
+        if (child >= 0)
+            rc = storage_project_leave(child, outer, err);
+    }
+    closedir(dir);
+    return rc;
+}
+
+/* Since "tenants" is out, nothing there is born in the store's project: `all` is for a boxd that
+   was killed on its way. */
+static int part_tenants(int root, int tenants, bool all, struct error *err)
+{
+    uint32_t outer;
+    uint32_t project;
+    if (find_outer(root, tenants, &outer, err) < 0)
+        return -1;
+    if (outer == 0)
+        return 0;
+    if (storage_project_find(tenants, &project, err) < 0)
+        return -1;
+    if (project != outer && !all)
+        return 0;
+    return storage_project_leave(tenants, outer, err) < 0 ? -1 : part_children(tenants, outer, err);
+}
+
+static int bound_root(int root, const struct roots_store *store, struct error *err)
+{
+    if (check_owner(root, store->owner, err) < 0 || storage_project_check(root, err) < 0 ||
+        bound(root, store, 0, err) < 0)
+        return -1;
+    cleanup_close int tenants = open_below(root, ROOTS_TENANTS, RESOLVE_NO_XDEV);
+    return tenants < 0 ? 0 : part_tenants(root, tenants, !store->known, err);
+}
+
 static int bound_tenant(int root, const struct roots_store *store, struct error *err)
 {
     uint32_t outer;
-    cleanup_close int tenants = open_below(root, ROOTS_TENANTS);
+    cleanup_close int tenants = open_below(root, ROOTS_TENANTS, 0);
     if (tenants < 0)
         return refuse(ROOTS_TENANTS, errno, err);
-    cleanup_close int dir = open_below(tenants, store->tenant);
+    cleanup_close int dir = open_below(tenants, store->tenant, 0);
     if (dir < 0)
         return refuse(store->tenant, errno, err);
     if (check_owner(dir, store->owner, err) < 0 || storage_project_check(dir, err) < 0 ||
-        find_outer(root, dir, &outer, err) < 0 || storage_project_leave(tenants, outer, err) < 0)
+        part_tenants(root, tenants, false, err) < 0 || find_outer(root, dir, &outer, err) < 0)
         return -1;
     return bound(dir, store, outer, err);
 }
@@ -104,11 +184,7 @@ int roots_bound_store(const struct mount_policy *policy, const struct roots_stor
     if (*store->tenant && check_name(store->tenant, err) < 0)
         return -1;
     cleanup_close int dir = roots_open(policy, store->root, false, err);
-    if (dir < 0)
+    if (dir < 0 || check_place(policy, store, err) < 0)
         return -1;
-    if (*store->tenant)
-        return bound_tenant(dir, store, err);
-    if (check_owner(dir, store->owner, err) < 0 || storage_project_check(dir, err) < 0)
-        return -1;
-    return bound(dir, store, 0, err);
+    return *store->tenant ? bound_tenant(dir, store, err) : bound_root(dir, store, err);
 }

@@ -14,7 +14,7 @@
                modify_ldt: what needs it is 16- and 32-bit code, which cannot run here anyhow.
                fanotify_mark, useless without fanotify_init. Device nodes. TIOCSETD, which loads
                line discipline modules on demand. Nested seccomp listeners (see args_listener).
-               Set-user-ID and set-group-ID bits (see args_chmod).
+               Set-user-ID and set-group-ID bits (see args_chmod). Leases (see args_fcntl).
      wider     process_madvise: allocators call it on themselves, others' memory needs a capability.
                uprobe, as uretprobe: put into a program by the kernel, when the host traces it.
 
@@ -82,6 +82,15 @@ static const struct seccomp_test args_clone[] = {
 
 static const struct seccomp_test args_ioctl[] = {
     {1, ANY_BIT, VALUES(TIOCSTI, TIOCLINUX, TIOCSETD), VERDICT_NOTIFY, VERDICT_ALLOW},
+};
+
+/* A lease makes others wait who open the file, for 45 seconds as the kernel comes: root, and boxd, in a
+   directory of the host that is mounted writable. A delegation (Linux 6.19) does it to whole directories.
+   File servers use them, and can do without. */
+#define SET_DELEGATION 1040 /* F_SETDELEG */
+
+static const struct seccomp_test args_fcntl[] = {
+    {1, ANY_BIT, VALUES(F_SETLEASE, SET_DELEGATION), VERDICT_NOTIFY, VERDICT_ALLOW},
 };
 
 /* Other families get the answer of a kernel that was built without them. A protocol of 0 is
@@ -171,6 +180,7 @@ static const struct seccomp_rule rule_quiet  = {.verdict = VERDICT_FAIL(EPERM)};
 static const struct seccomp_rule rule_absent = {.verdict = VERDICT_FAIL(ENOSYS)};
 static const struct seccomp_rule rule_clone              = RULE(args_clone);
 static const struct seccomp_rule rule_ioctl              = RULE(args_ioctl);
+static const struct seccomp_rule rule_fcntl              = RULE(args_fcntl);
 static const struct seccomp_rule rule_socket             = RULE(args_socket);
 static const struct seccomp_rule rule_socket_strict      = RULE(args_socket_strict);
 static const struct seccomp_rule rule_personality        = RULE(args_personality);
@@ -197,6 +207,7 @@ static const struct seccomp_rule rule_listener           = RULE(args_listener);
     X(RARE,        allow,       deny,               allow)  /* surface few programs need */   \
     X(CLONE,       clone,       clone,              clone)                                    \
     X(IOCTL,       ioctl,       ioctl,              ioctl)                                    \
+    X(FCNTL,       fcntl,       fcntl,              fcntl)                                    \
     X(SOCKET,      socket,      socket_strict,      socket)                                   \
     X(PERSONALITY, personality, personality_strict, personality_dev)                          \
     X(CHMOD,       chmod,       chmod,              chmod)                                    \
@@ -233,7 +244,7 @@ static const struct seccomp_group seccomp_policy[] = {
     /* Files and directories */
     {SECCOMP_CLASS_ALLOW,
      "access chdir chown close close_range copy_file_range dup dup2 dup3 faccessat faccessat2 "
-     "fadvise64 fallocate fchdir fchown fchownat fcntl fdatasync flock fstat "
+     "fadvise64 fallocate fchdir fchown fchownat fdatasync flock fstat "
      "fstatfs fsync ftruncate futimesat getcwd getdents getdents64 lchown link linkat lseek lstat mkdir "
      "mkdirat newfstatat pipe pipe2 pread64 preadv preadv2 pwrite64 pwritev pwritev2 "
      "read readahead readlink readlinkat readv rename renameat renameat2 rmdir sendfile splice stat statfs "
@@ -248,6 +259,7 @@ static const struct seccomp_group seccomp_policy[] = {
      "inotify_add_watch inotify_init inotify_init1 inotify_rm_watch poll ppoll pselect6 select signalfd "
      "signalfd4 timerfd_create timerfd_gettime timerfd_settime"},
     {SECCOMP_CLASS_IOCTL, "ioctl"},
+    {SECCOMP_CLASS_FCNTL, "fcntl"},
     {SECCOMP_CLASS_CHMOD, "chmod creat fchmod"},
     {SECCOMP_CLASS_CHMODAT, "fchmodat fchmodat2:452"},
     {SECCOMP_CLASS_OPEN, "open"},

@@ -59,6 +59,16 @@ int storage_project_leave(int dir_fd, uint32_t project, struct error *err)
     return 0;
 }
 
+bool storage_project_is_top(int dir_fd, uint32_t project)
+{
+    uint32_t own;
+    uint32_t above;
+    cleanup_close int parent = openat(dir_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return parent >= 0 && storage_project_find(dir_fd, &own, NULL) == 0 && own == project &&
+           /* One on a file system without projects is in none. */
+           (storage_project_find(parent, &above, NULL) < 0 || above != project);
+}
+
 /* Whether nothing is in the project: 1, 0, or -1 if that cannot be told. */
 static int is_empty(int fd, uint32_t project, struct error *err)
 {

@@ -9,7 +9,7 @@
    Limits are set before the first file is put into the project, and a directory is marked before it
    is listed, so nothing that is made meanwhile goes uncounted. The XFS forms of the calls are used
    throughout: the kernel translates them for ext4 and f2fs, and they alone tell enforcement from
-   mere accounting. */
+   mere accounting (storage-support.c). */
 #include "sandbox/storage.h"
 
 #include <dirent.h>
@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <linux/quota.h>
 #include <stdbool.h>
@@ -25,9 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 
 #include "core/fd.h"
 
@@ -41,6 +38,8 @@ struct walk {
     bool nested;       /* what is in another project stays there, with all that is in it */
     uint32_t outer;    /* but for this one; 0: none */
     const char *apart; /* a name directly below the top that is passed by; NULL: none */
+    bool past;         /* go on past what fails, and fail at the end */
+    bool failed;
     uint64_t entries;
 };
 
@@ -49,64 +48,6 @@ enum { MARK_FOREIGN = 1 };
 static int project_quotactl(int fd, int command, uint32_t project, void *argument)
 {
     return (int)syscall(SYS_quotactl_fd, fd, QCMD(command, PRJQUOTA), project, argument);
-}
-
-/* The name under /dev of the device a file system is on; "DEVICE" where it has none. */
-static void device_name(int fd, char *ret, size_t size)
-{
-    char path[64], text[512];
-    struct stat st;
-    snprintf(ret, size, "DEVICE");
-    if (fstat(fd, &st) < 0)
-        return;
-    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/uevent", major(st.st_dev), minor(st.st_dev));
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return;
-    char *name = strstr(text, "DEVNAME=");
-    if (name) {
-        name += strlen("DEVNAME=");
-        snprintf(ret, size, "/dev/%.*s", (int)strcspn(name, "\n"), name);
-    }
-}
-
-static int unsupported(int fd, const char *reason, struct error *err)
-{
-    char device[64];
-    struct statfs fs = {0};
-    device_name(fd, device, sizeof device);
-    fstatfs(fd, &fs);
-    switch (fs.f_type) {
-    case EXT4_SUPER_MAGIC:
-        error_set(err, ERROR_UNSUPPORTED, "no project quota on this ext4: %s", reason);
-        return error_hint(err,
-                          "umount it, then tune2fs -O project,quota -Q prjquota %s, then mount "
-                          "with -o prjquota (the kernel needs CONFIG_QFMT_V2)",
-                          device);
-    case XFS_SUPER_MAGIC:
-        error_set(err, ERROR_UNSUPPORTED, "no project quota on this xfs: %s", reason);
-        return error_hint(err,
-                          "umount it and mount %s with -o prjquota; for the root file system boot "
-                          "with rootflags=prjquota (the kernel needs CONFIG_XFS_QUOTA)",
-                          device);
-    default:
-        error_set(err, ERROR_UNSUPPORTED, "no project quota on this file system (type 0x%lx): %s",
-                  (unsigned long)fs.f_type, reason);
-        return error_hint(err, "keep workspaces on ext4 or xfs mounted with -o prjquota");
-    }
-}
-
-static int check(int fd, struct error *err)
-{
-    struct fs_quota_stat state = {0};
-    struct fsxattr attributes;
-    const unsigned wanted = FS_QUOTA_PDQ_ACCT | FS_QUOTA_PDQ_ENFD;
-    if (project_quotactl(fd, Q_XGETQSTAT, 0, &state) < 0) /* ENOSYS is also "no quota is on" */
-        return unsupported(fd, errno == ENOSYS ? "no quota is turned on" : strerror(errno), err);
-    if ((state.qs_flags & wanted) != wanted)
-        return unsupported(fd, "it is not enforced", err);
-    if (ioctl(fd, FS_IOC_FSGETXATTR, &attributes) < 0)
-        return unsupported(fd, "it has no project ids", err);
-    return 0;
 }
 
 /* No bytes are no limits. */
@@ -135,7 +76,8 @@ static bool is_foreign(const struct walk *walk, uint32_t project)
     return project != 0 && project != walk->project && (!walk->outer || project != walk->outer);
 }
 
-/* Puts one file or directory into the project, or takes it out. MARK_FOREIGN: it stays as it is. */
+/* Puts one file or directory into the project, or takes it out. MARK_FOREIGN: it stays as it is,
+   with all that is in it. */
 static int mark(const struct walk *walk, int fd, bool directory, bool top, struct error *err)
 {
     struct fsxattr attributes;
@@ -143,8 +85,9 @@ static int mark(const struct walk *walk, int fd, bool directory, bool top, struc
         return error_errno(err, errno, "cannot read a project id");
     struct fsxattr old = attributes;
     if (walk->leave) {
+        /* None that was put in lies in one that was not. */
         if (old.fsx_projid != walk->project)
-            return 0;
+            return MARK_FOREIGN;
         attributes.fsx_projid = 0;
         attributes.fsx_xflags &= ~(uint32_t)FS_XFLAG_PROJINHERIT;
     } else {
@@ -186,11 +129,22 @@ static int walk_entry(struct walk *walk, int dir, const char *name, int depth, s
     char self[32];
     snprintf(self, sizeof self, "/proc/self/fd/%d", found);
     cleanup_close int fd = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == EWOULDBLOCK)
+        return error_set(err, ERROR_UNAVAILABLE,
+                         "a program has a lease on '%.100s', and was asked to give it up", name);
     if (fd < 0)
         return error_errno(err, errno, "cannot open '%.100s'", name);
     if (S_ISREG(st.st_mode) ? mark(walk, fd, false, false, err) < 0
                             : walk_directory(walk, steal_fd(&fd), depth + 1, err) < 0)
         return depth < 4 ? error_wrap(err, "'%.60s'", name) : -1;
+    return 0;
+}
+
+static int pass(struct walk *walk, int rc)
+{
+    if (rc == 0 || !walk->past)
+        return rc;
+    walk->failed = true;
     return 0;
 }
 
@@ -220,7 +174,7 @@ static int walk_directory(struct walk *walk, int fd, int depth, struct error *er
         if (++walk->entries > ENTRIES_MAX)
             rc = error_set(err, ERROR_LIMIT, "it holds more than %d files", ENTRIES_MAX);
         else
-            rc = walk_entry(walk, fd, entry->d_name, depth, err);
+            rc = pass(walk, walk_entry(walk, fd, entry->d_name, depth, walk->failed ? NULL : err));
     }
     closedir(dir);
     return rc == MARK_FOREIGN ? 0 : rc;
@@ -241,57 +195,76 @@ static int walk_tree(int fd, struct walk walk, struct error *err)
     int top = -1;
     if (reopen(fd, &top, err) < 0)
         return -1;
-    return walk_directory(&walk, top, 0, err);
+    int rc = walk_directory(&walk, top, 0, err);
+    return walk.failed ? -1 : rc;
 }
 
-int storage_project_check(int dir_fd, struct error *err)
+/* The way back of the same walk: past the same names, and into nothing that it did not put in. */
+static int take_out(int fd, struct walk walk, struct error *err)
 {
-    cleanup_close int fd = -1;
-    if (reopen(dir_fd, &fd, err) < 0)
-        return -1;
-    return check(fd, err);
+    walk.leave = walk.past = true;
+    int rc = walk_tree(fd, walk, err);
+    if (rc < 0)
+        error_wrap(err, "cannot take the directory out of project %u", walk.project);
+    return set_limits(fd, walk.project, &(struct storage_limit){0}, rc < 0 ? NULL : err) < 0 ? -1
+                                                                                             : rc;
+}
+
+static int put_in(int fd, struct walk walk, bool was_in, struct error *err)
+{
+    if (walk_tree(fd, walk, err) == 0)
+        return 0;
+    if (!was_in)
+        take_out(fd, walk, NULL);
+    return error_wrap(err, "cannot put the directory under a quota");
+}
+
+static int is_in(int fd, uint32_t project, bool *ret, struct error *err)
+{
+    struct fsxattr attributes;
+    if (ioctl(fd, FS_IOC_FSGETXATTR, &attributes) < 0)
+        return error_errno(err, errno, "cannot read a project id");
+    *ret = attributes.fsx_projid == project;
+    return 0;
 }
 
 int storage_project_set(int dir_fd, uint32_t project, const struct storage_limit *limit,
                         struct error *err)
 {
+    bool was_in;
     cleanup_close int fd = -1;
     if (project == 0 || limit->bytes == 0)
         return error_set(err, ERROR_INVALID, "a project quota needs a project and a limit");
-    if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0 ||
-        set_limits(fd, project, limit, err) < 0)
+    if (reopen(dir_fd, &fd, err) < 0 || storage_project_check(fd, err) < 0 ||
+        is_in(fd, project, &was_in, err) < 0 || set_limits(fd, project, limit, err) < 0)
         return -1;
-    if (walk_tree(fd, (struct walk){.project = project}, err) < 0) {
-        storage_project_clear(fd, project, NULL);
-        return error_wrap(err, "cannot put the directory under a quota");
-    }
-    return 0;
+    return put_in(fd, (struct walk){.project = project}, was_in, err);
 }
 
 int storage_project_nest(int dir_fd, const struct storage_nest *nest,
                          const struct storage_limit *limit, struct error *err)
 {
-    const struct walk walk = {
+    struct walk walk = {
         .project = nest->project, .nested = true, .outer = nest->outer, .apart = nest->apart};
-    struct fsxattr before;
+    bool was_in;
     cleanup_close int fd = -1;
     if (nest->project == 0)
         return error_set(err, ERROR_INVALID, "a project quota needs a project");
-    if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0)
+    if (reopen(dir_fd, &fd, err) < 0 || storage_project_check(fd, err) < 0 ||
+        is_in(fd, nest->project, &was_in, err) < 0)
         return -1;
-    if (ioctl(fd, FS_IOC_FSGETXATTR, &before) < 0)
-        return error_errno(err, errno, "cannot read a project id");
-    bool was_in = before.fsx_projid == nest->project;
     if (limit->bytes == 0)
         return was_in ? set_limits(fd, nest->project, limit, err) : 0;
     if (set_limits(fd, nest->project, limit, err) < 0)
         return -1;
-    if ((was_in && nest->known) || walk_tree(fd, walk, err) == 0)
-        return 0;
-    /* One that was in it already has what is in it counted, however deep, and keeps its limits. */
     if (!was_in)
-        storage_project_clear(fd, nest->project, NULL);
-    return error_wrap(err, "cannot put the directory under a quota");
+        return put_in(fd, walk, false, err);
+    /* What was made since is in the project by birth. The walk is for what a boxd that was killed
+       on its way has not come to, and whatever of it can be put in is. */
+    walk.past = true;
+    if (!nest->known)
+        walk_tree(fd, walk, NULL);
+    return 0;
 }
 
 int storage_project_clear(int dir_fd, uint32_t project, struct error *err)
@@ -299,9 +272,7 @@ int storage_project_clear(int dir_fd, uint32_t project, struct error *err)
     cleanup_close int fd = -1;
     if (project == 0)
         return error_set(err, ERROR_INVALID, "project 0 has no limits to clear");
-    if (reopen(dir_fd, &fd, err) < 0 || check(fd, err) < 0)
+    if (reopen(dir_fd, &fd, err) < 0 || storage_project_check(fd, err) < 0)
         return -1;
-    if (walk_tree(fd, (struct walk){.project = project, .leave = true}, err) < 0)
-        return error_wrap(err, "cannot take the directory out of project %u", project);
-    return set_limits(fd, project, &(struct storage_limit){0}, err);
+    return take_out(fd, (struct walk){.project = project}, err);
 }

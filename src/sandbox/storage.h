@@ -28,9 +28,12 @@ int storage_image_mount(const char *directory, const struct storage_limit *limit
    hold) and that project's limits. ERROR_UNSUPPORTED with the reason and the fix where the file
    system has none; ERROR_DENIED where the directory is in another project. A directory that already
    holds files gets them all into the project, no link followed, no mount crossed; links, sockets,
-   pipes and devices that are there already stay uncounted. Nothing is left set after a failure. */
+   pipes and devices that are there already stay uncounted. After a failure nothing is left set; but
+   a directory that was in the project before stays in it, with the new limits. */
 int storage_project_set(int dir_fd, uint32_t project, const struct storage_limit *limit,
                         struct error *err);
+/* Takes the limits away, and out of the project what is in it, but for what lies in a directory
+   that is not. Goes on past what fails. */
 int storage_project_clear(int dir_fd, uint32_t project, struct error *err);
 /* Whether the file system behind `dir_fd` could do it; else the reason in `err`. */
 int storage_project_check(int dir_fd, struct error *err);
@@ -55,8 +58,9 @@ struct storage_nest {
 };
 
 /* As storage_project_set(), but what lies below and is in a project of its own stays in that. No
-   bytes take the limits away, and leave the files in the project. After a failure a tree that was
-   in it before stays there. */
+   bytes take the limits away, and leave the files in the project. Where the directory was in it
+   before, having set the limits is success: all that was made since is in it, too, and files that
+   cannot be looked at (too deep, leased) change nothing. */
 int storage_project_nest(int dir_fd, const struct storage_nest *nest,
                          const struct storage_limit *limit, struct error *err);
 
@@ -65,6 +69,8 @@ int storage_project_find(int dir_fd, uint32_t *ret, struct error *err);
 /* The directory alone is in no project any more, nor what will be made in it, if it was in this
    one. */
 int storage_project_leave(int dir_fd, uint32_t project, struct error *err);
+/* Whether the directory is the uppermost of those in that project. */
+bool storage_project_is_top(int dir_fd, uint32_t project);
 /* A project for a directory, from `first` on: the one of these it is in, or else one that nothing
    is in, by its inode. Never `outer`. */
 int storage_project_choose(int dir_fd, uint32_t first, uint32_t outer, uint32_t *ret,

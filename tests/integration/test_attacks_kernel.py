@@ -177,6 +177,27 @@ def test_23_listener_of_ones_own(box, profile):
     assert result.status("filter") == "OK"
 
 
+LEASE = """
+import errno, fcntl, os
+fd = os.open("/workspace/f", os.O_CREAT | os.O_RDWR)
+fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+for command in (fcntl.F_SETLEASE, 1040):
+    try:
+        print(fcntl.fcntl(fd, command, fcntl.F_WRLCK))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+print(fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_UNLCK)
+"""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_23_leases(box, profile):
+    """Whoever opens a leased file waits for its holder: also root, in a directory of the host. Locks are no such thing."""
+    result = box.run("--json", "--seccomp", profile, "--mount", f"{box.directory()}:/workspace", "--", "python3", "-c", LEASE)
+    assert result.json["stdout"].split() == ["EPERM", "EPERM", "True"], result
+    assert "fcntl" in denied(result)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_23_personality(box, profile):
     """Address randomisation stays on, except for debuggers."""

@@ -400,15 +400,20 @@ static void test_store(void **state)
 {
     struct fixture *f = *state;
     char long_name[8192];
+    char store[512];
     const char *root = in_top("root");
     if (geteuid() != 0) {
         assert_int_equal(bound(f, root, NULL), ERROR_UNSUPPORTED);
         return;
     }
+    snprintf(store, sizeof store, "%s/store", root);
+    assert_int_equal(mkdir(store, 0755), 0);
+    assert_int_equal(chown(store, OWNER, (gid_t)-1), 0);
     /* /tmp has no project quota: what gets as far as that was accepted. */
-    assert_int_equal(bound(f, root, NULL), ERROR_UNSUPPORTED);
-    assert_int_equal(bound(f, root, "ws-1"), ERROR_NOT_FOUND);
-    assert_int_equal(bound(f, root, "../outside"), ERROR_INVALID);
+    assert_int_equal(bound(f, store, NULL), ERROR_UNSUPPORTED);
+    assert_int_equal(bound(f, store, "ws-1"), ERROR_NOT_FOUND);
+    assert_int_equal(bound(f, store, "../outside"), ERROR_INVALID);
+    assert_int_equal(bound(f, root, NULL), ERROR_DENIED); /* the administrator's */
     assert_int_equal(bound(f, in_top("outside"), NULL), ERROR_DENIED);
     assert_int_equal(bound(f, in_top("root/../outside"), NULL), ERROR_INVALID);
     assert_int_equal(bound(f, "root", NULL), ERROR_INVALID);
@@ -417,9 +422,9 @@ static void test_store(void **state)
     long_name[0] = '/';
     long_name[sizeof long_name - 1] = '\0';
     assert_int_equal(bound(f, long_name, NULL), ERROR_INVALID);
-    assert_int_equal(bound(f, root, long_name + 1), ERROR_INVALID);
-    assert_int_equal(chown(root, 0, (gid_t)-1), 0);
-    assert_int_equal(bound(f, root, NULL), ERROR_DENIED);
+    assert_int_equal(bound(f, store, long_name + 1), ERROR_INVALID);
+    assert_int_equal(chown(store, 0, (gid_t)-1), 0);
+    assert_int_equal(bound(f, store, NULL), ERROR_DENIED);
 }
 
 static void test_store_lost(void **state)

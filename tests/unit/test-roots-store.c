@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -170,6 +171,56 @@ static void test_another_owner(void **state)
     assert_int_equal(bound(in_top("skills"), "", &limit), ERROR_DENIED);
 }
 
+static enum error_code bound_as(uid_t front, const char *root)
+{
+    const struct roots_store store = {.root = root, .tenant = "", .owner = front, .limit = limit};
+    struct error err = ERROR_INIT;
+    roots_bound_store(&policy, &store, &err);
+    return err.code;
+}
+
+/* An allowed root is not the front's to limit, whoever owns it, nor what holds one. */
+static void test_allowed_roots(void **state)
+{
+    (void)state;
+    make("allowed/holds");
+    make("allowed/holds/root");
+    make("allowed/holds-not");
+    make("skills/tenants");
+    make("skills/tenants/ws-1");
+    strings_add(&policy.allowed_roots, in_top("allowed/holds/root"));
+    assert_int_equal(bound(in_top("allowed"), "", &limit), ERROR_DENIED);
+    assert_int_equal(bound(in_top("allowed/holds"), "", &limit), ERROR_DENIED);
+    assert_int_equal(bound(in_top("allowed/holds/root"), "", &limit), ERROR_DENIED);
+    accepted(in_top("allowed/holds-not"), "");
+    /* boxd's own may lie in one, as LangBot has it, and be one. */
+    strings_add(&policy.allowed_roots, top);
+    accepted(in_top("skills"), "");
+    accepted(in_top("skills"), "ws-1");
+    strings_add(&policy.allowed_roots, in_top("skills"));
+    accepted(in_top("skills"), "");
+    strings_add(&policy.allowed_roots, in_top("skills/tenants/ws-1"));
+    assert_int_equal(bound(in_top("skills"), "ws-1", &limit), ERROR_DENIED);
+}
+
+/* A front that is root owns too much for its owner to say anything. */
+static void test_root_front(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: needs root to have directories of root's\n");
+        skip();
+    }
+    make("allowed/store");
+    make("skills/store");
+    assert_return_code(chown(in_top("allowed/store"), 0, 0), errno);
+    assert_return_code(chown(in_top("skills/store"), 0, 0), errno);
+    assert_return_code(chown(in_top("skills"), 0, 0), errno);
+    assert_int_equal(bound_as(0, in_top("allowed/store")), ERROR_DENIED);
+    assert_int_equal(bound_as(0, in_top("skills/store")), can ? ERROR_NONE : ERROR_UNSUPPORTED);
+    assert_int_equal(bound_as(0, in_top("skills")), can ? ERROR_NONE : ERROR_UNSUPPORTED);
+}
+
 /* --- what it does -------------------------------------------------------------------------------
  */
 
@@ -287,6 +338,37 @@ static void test_born_inside(void **state)
     assert_int_equal(errno, EXDEV);
 }
 
+/* A limit on the store is enough: tenants that have none of their own do not count in it. */
+static void test_born_before_any(void **state)
+{
+    (void)state;
+    need_quota();
+    accepted(in_top("skills"), "");
+    uint32_t own = project_of("skills");
+    make("skills/tenants");
+    make("skills/tenants/ws-1");
+    make("skills/tenants/ws-1/package");
+    assert_int_equal(project_of("skills/tenants/ws-1"), own);
+    known = true;
+    accepted(in_top("skills"), "");
+    known = false;
+    assert_int_equal(project_of("skills/tenants"), 0);
+    assert_int_equal(project_of("skills/tenants/ws-1"), 0);
+    assert_int_equal(fill("skills/tenants/ws-1/x"), 8 * MIB);
+    accepted(in_top("skills"), "ws-1");
+    uint32_t first = project_of("skills/tenants/ws-1");
+    assert_int_not_equal(first, own);
+    assert_int_equal(project_of("skills/tenants/ws-1/package"), first);
+    /* By whom the uppermost of a project is known: mounts-open.c. */
+    cleanup_close int store = open(in_top("skills"), O_PATH | O_CLOEXEC);
+    cleanup_close int tenant = open(in_top("skills/tenants/ws-1"), O_PATH | O_CLOEXEC);
+    cleanup_close int package = open(in_top("skills/tenants/ws-1/package"), O_PATH | O_CLOEXEC);
+    assert_true(storage_project_is_top(store, own));
+    assert_true(storage_project_is_top(tenant, first));
+    assert_false(storage_project_is_top(tenant, own));
+    assert_false(storage_project_is_top(package, first));
+}
+
 /* What has a project of its own inside a store keeps it: boxd's trials do. */
 static void test_others_inside(void **state)
 {
@@ -358,7 +440,7 @@ static void test_too_deep(void **state)
     }
     strcat(path, "/d");
     assert_return_code(rename(in_top("skills/d"), in_top(path)), errno);
-    assert_int_equal(bound(in_top("skills"), "", &less), ERROR_LIMIT);
+    assert_int_equal(bound(in_top("skills"), "", &less), ERROR_NONE);
     assert_int_equal(project_of("skills"), own);
     assert_int_equal(project_of(path), own);
     assert_in_range(fill("skills/x"), 1, MIB);
@@ -370,6 +452,77 @@ static void test_too_deep(void **state)
     assert_in_range(fill("skills/x"), MIB, 2 * MIB);
 }
 
+/* A file that cannot be opened: somebody has a lease on it. */
+static int lease(const char *name)
+{
+    signal(SIGIO, SIG_IGN);
+    int fd = open(in_top(name), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    assert_return_code(fd, errno);
+    assert_return_code(fcntl(fd, F_SETLEASE, F_WRLCK), errno);
+    return fd;
+}
+
+static void test_leased(void **state)
+{
+    const char *const names[] = {"skills/a", "skills/b", "skills/c", "skills/c/d", "skills/e"};
+    (void)state;
+    need_quota();
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        make(names[i]);
+    int leased = lease("skills/leased");
+    assert_int_equal(bound(in_top("skills"), "", &limit), ERROR_UNAVAILABLE);
+    close(leased);
+    assert_int_equal(project_of("skills"), 0);
+    assert_int_equal(project_of("skills/leased"), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        assert_int_equal(project_of(names[i]), 0);
+    assert_int_equal(fill("skills/a/x"), 8 * MIB);
+    accepted(in_top("skills"), "");
+    /* Once it is in its project, none is needed. */
+    leased = lease("skills/another");
+    accepted(in_top("skills"), "");
+    close(leased);
+    assert_in_range(fill("skills/c/d/x"), MIB, 2 * MIB);
+}
+
+static void put(const char *name, uint32_t project)
+{
+    struct fsxattr attributes;
+    cleanup_close int fd = open(in_top(name), O_RDONLY | O_CLOEXEC);
+    assert_return_code(fd, errno);
+    assert_return_code(ioctl(fd, FS_IOC_FSGETXATTR, &attributes), errno);
+    attributes.fsx_projid = project;
+    assert_return_code(ioctl(fd, FS_IOC_FSSETXATTR, &attributes), errno);
+}
+
+/* What fails takes back what it did, and no more. */
+static void test_way_back(void **state)
+{
+    struct error err = ERROR_INIT;
+    const struct storage_nest nest = {.project = 4711, .apart = "tenants"};
+    (void)state;
+    need_quota();
+    make("skills/mine");
+    make("skills/tenants");
+    make("skills/tenants/ws-1");
+    make("skills/other");
+    make("skills/other/sub");
+    put("skills/tenants", 4711);
+    put("skills/tenants/ws-1", 4711);
+    put("skills/other", 4712);
+    put("skills/other/sub", 4711);
+    cleanup_close int fd = open(in_top("skills"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int leased = lease("skills/leased");
+    assert_int_equal(storage_project_nest(fd, &nest, &limit, &err), -1);
+    close(leased);
+    assert_int_equal(project_of("skills"), 0);
+    assert_int_equal(project_of("skills/mine"), 0);
+    assert_int_equal(project_of("skills/tenants"), 4711);
+    assert_int_equal(project_of("skills/tenants/ws-1"), 4711);
+    assert_int_equal(project_of("skills/other"), 4712);
+    assert_int_equal(project_of("skills/other/sub"), 4711);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -377,6 +530,8 @@ int main(void)
         TEST(test_accepted),      TEST(test_paths),        TEST(test_links),
         TEST(test_another_owner), TEST(test_each_its_own), TEST(test_born_inside),
         TEST(test_others_inside), TEST(test_numbers),      TEST(test_too_deep),
+        TEST(test_allowed_roots), TEST(test_root_front),   TEST(test_born_before_any),
+        TEST(test_leased),        TEST(test_way_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
