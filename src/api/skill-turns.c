@@ -89,14 +89,9 @@ static bool may_run(const struct skills *skills, const struct job *job)
     if (!writes[job->ask.verb])
         return true;
     for (const struct job *other = TAILQ_FIRST(&skills->running); other;
-         other = TAILQ_NEXT(other, link)) {
-        if (!writes[other->ask.verb])
-            continue;
-        if (same_scope(other->ask.tenant, job->ask.tenant))
-            return false;
-        writing++;
-    }
-    return writing < WRITING_MAX;
+         other = TAILQ_NEXT(other, link))
+        writing += writes[other->ask.verb];
+    return writing < WRITING_MAX && !is_written(skills, job->ask.tenant);
 }
 
 bool job_has_turn(struct skills *skills, struct job *job)

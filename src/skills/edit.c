@@ -270,9 +270,9 @@ int skill_update(struct skill_scope *scope, const char *name, const struct skill
     cleanup_write struct write_op op = WRITE_OP_INIT;
     if (check_edit(edit, err) < 0 || write_begin(scope, &op, err) < 0)
         return -1;
-    const struct package *package = index_find(op.index, name);
+    const struct package *package = index_require(op.index, name, err);
     if (!package)
-        return error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
+        return -1;
     if (write_stage(&op, err) < 0 || update(&op, package, edit, err) < 0)
         return -1;
     return write_result(&op, name, ret, err);
@@ -299,11 +299,11 @@ int skill_delete(struct skill_scope *scope, const char *name, struct error *err)
     cleanup_write struct write_op op = WRITE_OP_INIT;
     if (write_begin(scope, &op, err) < 0)
         return -1;
-    const struct package *package = index_find(op.index, name);
-    if (!package && may_delete_directory(&op, name))
+    if (!index_find(op.index, name) && may_delete_directory(&op, name))
         return stage_remove(op.root, op.root, name, err);
+    const struct package *package = index_require(op.index, name, err);
     if (!package)
-        return error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
+        return -1;
     if (!*package->path)
         return error_set(err, ERROR_INVALID, "the skill store's own directory cannot be deleted");
     cleanup_free char *top = xstrndup(package->path, strcspn(package->path, "/"));

@@ -20,6 +20,18 @@
 
 #define LINKS_MAX 40
 
+/* Locks the scope, finds the skill in it, and makes the normal form of the path. */
+static const struct package *begin(struct skill_scope *scope, const char *name, const char *path,
+                                   struct write_op *op, char **ret_path, struct error *err)
+{
+    if (write_begin(scope, op, err) < 0)
+        return NULL;
+    const struct package *package = index_require(op->index, name, err);
+    if (package)
+        *ret_path = file_normal_path(path, err);
+    return *ret_path ? package : NULL;
+}
+
 /* --- conditions --- */
 
 /* Of what has no digest (a directory, a large file) `digest` is "". */
@@ -150,13 +162,9 @@ int skill_file_write(struct skill_scope *scope, const char *name, const char *pa
                      char **ret_path, struct error *err)
 {
     cleanup_write struct write_op op = WRITE_OP_INIT;
-    if (write_begin(scope, &op, err) < 0)
-        return -1;
-    const struct package *package = index_find(op.index, name);
+    cleanup_free char *normal = NULL;
+    const struct package *package = begin(scope, name, path, &op, &normal, err);
     if (!package)
-        return error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
-    cleanup_free char *normal = file_normal_path(path, err);
-    if (!normal)
         return -1;
     if (size > SKILL_TEXT_MAX)
         return file_path_error(err, -EFBIG, normal);
@@ -192,13 +200,9 @@ int skill_file_remove(struct skill_scope *scope, const char *name, const char *p
 {
     struct stat st;
     cleanup_write struct write_op op = WRITE_OP_INIT;
-    if (write_begin(scope, &op, err) < 0)
-        return -1;
-    const struct package *package = index_find(op.index, name);
+    cleanup_free char *normal = NULL;
+    const struct package *package = begin(scope, name, path, &op, &normal, err);
     if (!package)
-        return error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
-    cleanup_free char *normal = file_normal_path(path, err);
-    if (!normal)
         return -1;
     if (strcmp(normal, ".") == 0 || strcmp(normal, package->skill.entry_file) == 0)
         return error_set(err, ERROR_INVALID, "without it there would be no skill: delete that");

@@ -258,15 +258,23 @@ struct package *index_find(const struct index *index, const char *name)
     return NULL;
 }
 
+struct package *index_require(const struct index *index, const char *name, struct error *err)
+{
+    struct package *package = index_find(index, name);
+    if (!package)
+        error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
+    return package;
+}
+
 int scope_require(struct skill_scope *scope, int root, const char *name, struct package **ret,
                   struct error *err)
 {
     cleanup_index struct index *index = NULL;
     if (scope_index(scope, root, false, &index, err) < 0)
         return -1;
-    struct package *package = index_find(index, name);
+    struct package *package = index_require(index, name, err);
     if (!package)
-        return error_set(err, ERROR_NOT_FOUND, "there is no skill '%.100s'", name);
+        return -1;
     *ret = package_ref(package);
     return 0;
 }

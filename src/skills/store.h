@@ -65,6 +65,8 @@ int scope_index(struct skill_scope *scope, int root, bool wait, struct index **r
 /* ERROR_LIMIT unless it has all that is there. */
 int index_check_whole(const struct index *index, struct error *err);
 struct package *index_find(const struct index *index, const char *name);
+/* ERROR_NOT_FOUND if it has none of that name. */
+struct package *index_require(const struct index *index, const char *name, struct error *err);
 int scope_require(struct skill_scope *scope, int root, const char *name, struct package **ret,
                   struct error *err);
 /* The package's directory, no links on the way. A descriptor or -1. */
