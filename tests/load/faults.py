@@ -268,7 +268,7 @@ async def group_killed(scene):
     try:
         result = await asyncio.wait_for(under_way, 10)
         # It may have been the first to be killed.
-        scene.check(result["signal"] == "KILL", f"a command in a session that was killed has a result: {result}")
+        scene.check(result["signal"] == "SIGKILL", f"a command in a session that was killed has a result: {result}")
     except Refused as refusal:
         scene.report.say(f"group removed: the command under way ended after {time.monotonic() - began:.1f} s: {refusal}")
         scene.refused(refusal.response, (404, 409, 410, 500, 503), "the command under way")
