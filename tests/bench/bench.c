@@ -20,10 +20,10 @@ static const struct {
     const char *name;
     void (*run)(void);
 } parts[] = {
-    {"warm", part_warm},       {"cold", part_cold},     {"one-shot", part_one_shot},
-    {"docker", part_docker},   {"load", part_load},     {"start", part_start},
-    {"many", part_many},       {"relay", part_relay},   {"output", part_output},
-    {"langbot", part_langbot}, {"skills", part_skills},
+    {"warm", part_warm},     {"cold", part_cold},       {"one-shot", part_one_shot},
+    {"docker", part_docker}, {"load", part_load},       {"start", part_start},
+    {"many", part_many},     {"relay", part_relay},     {"mcp", part_mcp},
+    {"output", part_output}, {"langbot", part_langbot}, {"skills", part_skills},
 };
 
 static int usage(void)

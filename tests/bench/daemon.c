@@ -42,11 +42,14 @@ static unsigned free_port(void)
     return ntohs(address.sin_port);
 }
 
-static char *write_config(void)
+static char *write_config(const char *mount_roots)
 {
     char *path = xasprintf("%s/boxd.yaml", bench.directory);
     FILE *file = fopen(path, "we");
-    if (!file || fputs(config, file) < 0 || fclose(file) != 0)
+    if (!file || fputs(config, file) < 0 ||
+        (mount_roots &&
+         fprintf(file, "  local:\n    allowed_mount_roots: %s\n", mount_roots) < 0) ||
+        fclose(file) != 0)
         bench_fail("%s: %s", path, strerror(errno));
     return path;
 }
@@ -56,7 +59,7 @@ void daemon_start(struct daemon *daemon)
     static unsigned number;
     cleanup_free char *run = xasprintf("%s/boxd-%u", bench.run_directory, number);
     cleanup_free char *state = xasprintf("%s/boxd-%u", bench.directory, number++);
-    cleanup_free char *file = write_config();
+    cleanup_free char *file = write_config(daemon->mount_roots);
     struct started started;
     daemon->port = free_port();
     daemon->socket = xasprintf("%s/boxd.sock", run);

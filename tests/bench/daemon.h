@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 struct daemon {
+    const char *mount_roots; /* what sessions may mount, as a list in YAML; NULL: nothing */
     pid_t pid;
     unsigned port;
     char *socket;

@@ -10,6 +10,7 @@ void part_load(void);     /* many clients at once */
 void part_start(void);    /* until boxd is ready, and what it weighs */
 void part_many(void);     /* with 2,000 sessions alive, and what one weighs */
 void part_relay(void);    /* a line through a process and back */
+void part_mcp(void);      /* a call of an MCP server's tool */
 void part_output(void);   /* a lot of output */
 void part_langbot(void);  /* a command as LangBot asks for it */
 void part_skills(void);   /* lists of 1,000 skills */

@@ -8,6 +8,7 @@
 #include <libgen.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,12 +21,20 @@
 #define READY_SEC 60
 #define LINE_MAX  512
 
+char *peer_tools(void)
+{
+    cleanup_free char *box = realpath(bench.box, NULL);
+    if (!box)
+        bench_fail("%s: %s", bench.box, strerror(errno));
+    return xasprintf("%s/conformance", dirname(box));
+}
+
 const char *peer_python(const char **ret_why)
 {
     static char text[LINE_MAX + 64];
-    cleanup_free char *box = xstrdup(bench.box);
-    const char *build = dirname(box);
-    cleanup_free char *tools = xasprintf("%s/conformance", build);
+    cleanup_free char *tools = peer_tools();
+    cleanup_free char *copy = xstrdup(tools);
+    const char *build = dirname(copy);
     cleanup_free char *log = xasprintf("%s/langbot-install.log", bench.directory);
     char *python = xasprintf("%s/langbot-" VERSION "/bin/python", tools);
     char *install[] = {(char *)"/usr/bin/env",

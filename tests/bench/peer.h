@@ -11,6 +11,8 @@ struct peer {
     int in, out;
 };
 
+/* The directory of what the conformance tests have installed, as an absolute path. */
+char *peer_tools(void);
 /* The Python of LangBot's virtual environment, which is made if it is not there; NULL: it cannot
    be, and *ret_why says why. */
 const char *peer_python(const char **ret_why);
