@@ -6,7 +6,9 @@
      native-session.c   init's messages, the end of a session
      native-lane.c      lanes opened, used, closed
      native-marker.c    small files of the host
-     native-process.c   the life of a command
+     native-process.c   the life of a command, until it runs …
+     native-running.c   … while it runs …
+     native-over.c      … and when it is over
      native-spare.c     sessions made ahead */
 #pragma once
 
@@ -90,6 +92,7 @@ static inline int spawner_answered(const struct spawner_reply *reply, struct err
 
 /* Copies the message, whose head is a struct spawner_request; the tag is set here. The answer comes
    from the loop, never before this returns. */
+int native_no_descriptors(struct error *err); /* for what came without its own */
 void native_call(struct native *native, const void *message, size_t size, spawner_answer answer,
                  void *data);
 /* Begins to read answers. */
@@ -287,6 +290,18 @@ bool native_keep(struct backend_process *process, const int *fds, size_t count);
 void native_signal(struct backend_process *process, int number);
 void native_kill(struct backend_process *process, bool timed_out);
 
+struct native_process *native_process_new(struct native_session *session, uint32_t keep_id,
+                                          const struct backend_process_events *events, void *owner);
+/* Out of the line. */
+void native_process_unwait(struct native_process *process);
+/* The lane is free again, or of no more use. */
+void native_process_leave_lane(struct native_process *process, bool usable);
+/* After its last event, or instead of it. */
+void native_process_release(struct native_process *process);
+/* It has ended, as `exited` tells; NULL: nobody told. */
+void native_process_finish(struct native_process *process, const struct lane_exited *exited);
+/* Its last event. */
+void native_process_deliver(struct native_process *process, const struct error *err);
 /* The lane is ready for it. */
 void native_process_run(struct native_process *process, struct native_lane *lane);
 void native_process_abandon(struct native_process *process); /* no event follows */

@@ -278,7 +278,7 @@ static void take_message(struct native_session *session, const union from_init *
 static void on_control(uv_poll_t *poll, int status, int events)
 {
     struct native_session *session = poll->data;
-    union from_init message;
+    union from_init message = {0};
     struct error err = ERROR_INIT;
     (void)events;
     native_session_hold(session);
@@ -290,7 +290,13 @@ static void on_control(uv_poll_t *poll, int status, int events)
                                             MSG_DONTWAIT);
         if (n == -EAGAIN)
             break;
-        if (n == -EMSGSIZE || n == -EBADMSG)
+        if (n == -EMFILE && message.type == INIT_READY && !session->denied &&
+            session->state != NATIVE_LIVE) {
+            native_no_descriptors(&err);
+            native_session_failed(session, &err);
+            break;
+        }
+        if (fd_is_bad_message(n))
             continue;
         if (n <= 0) {
             disconnect(session);

@@ -133,6 +133,23 @@ static void session_ended(struct native *native, const struct spawner_reply *rep
     native_session_ended(session, &err);
 }
 
+int native_no_descriptors(struct error *err)
+{
+    error_set(err, ERROR_UNAVAILABLE, "boxd has no file descriptor left for the session");
+    return error_hint(err, "raise boxd's limit on open files (LimitNOFILE=, ulimit -n), or end "
+                           "sessions and connections that are not needed");
+}
+
+/* What was asked for has been done, but is of no use: an error that still says which session. */
+static void without_descriptors(struct spawner_reply *reply)
+{
+    struct error err = ERROR_INIT;
+    native_no_descriptors(&err);
+    reply->code = err.code;
+    memcpy(reply->message, err.message, sizeof reply->message);
+    memcpy(reply->hint, err.hint, sizeof reply->hint);
+}
+
 static bool read_one(struct native *native)
 {
     struct spawner_reply reply = {0};
@@ -141,6 +158,11 @@ static bool read_one(struct native *native)
     ssize_t n = fd_receive(native->sock, &reply, sizeof reply, fds, &count, MSG_DONTWAIT);
     if (n == -EAGAIN)
         return false;
+    if (n == -EMFILE) {
+        without_descriptors(&reply);
+        count = 0;
+        n = sizeof reply;
+    }
     if (n <= 0) {
         lost(native);
         return false;

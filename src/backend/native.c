@@ -140,7 +140,7 @@ static void on_created(void *data, const struct spawner_reply *reply, int *fds, 
     struct native_session *session = data;
     struct error err = ERROR_INIT;
     int rc = spawner_answered(reply, &err);
-    if (rc == 0)
+    if (reply) /* 0 if there is none */
         session->number = reply->session;
     if (rc == 0 && count < 2)
         rc = error_set(&err, ERROR_PROTOCOL, "the spawner sent no sockets");
@@ -214,7 +214,7 @@ static void on_adopted(void *data, const struct spawner_reply *reply, int *fds, 
     struct native_session *session = data;
     struct error err = ERROR_INIT;
     int rc = spawner_answered(reply, &err);
-    if (rc == 0)
+    if (reply) /* 0 if there is none */
         session->number = reply->session;
     if (rc == 0 && count < 1)
         rc = error_set(&err, ERROR_PROTOCOL, "the spawner sent no socket");

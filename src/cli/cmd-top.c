@@ -18,6 +18,7 @@
 #include "cli/run-report.h"
 #include "cli/terminal.h"
 #include "cli/top-table.h"
+#include "core/clock.h"
 #include "core/fd.h"
 
 #define INTERVAL_MS 1000
@@ -52,19 +53,12 @@ static const struct option top_options[] = {
     {0},
 };
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static int look(struct top *top, struct error *err)
 {
     cleanup_json json_t *answer = NULL;
     if (client_get(top->client, "/v1/usage", &answer, err) < 0)
         return -1;
-    uint64_t at = now_us();
+    uint64_t at = clock_monotonic_us();
     json_t *sessions = json_incref(json_object_get(answer, "sessions"));
     json_decref(top->ranked);
     top->ranked = top_rank(top->before, sessions, top->before_us ? at - top->before_us : 0);
@@ -141,9 +135,9 @@ static void on_signals(struct top *top)
 /* Waits for the next second, a key or a signal. */
 static void wait_a_second(struct top *top)
 {
-    uint64_t until = now_us() + INTERVAL_MS * 1000ULL;
+    uint64_t until = clock_monotonic_us() + INTERVAL_MS * 1000ULL;
     while (!top->over) {
-        uint64_t now = now_us();
+        uint64_t now = clock_monotonic_us();
         struct pollfd fds[] = {
             {.fd = top->signals, .events = POLLIN},
             {.fd = top->signals < 0 || !isatty(STDIN_FILENO) ? -1 : STDIN_FILENO, .events = POLLIN},

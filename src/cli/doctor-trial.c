@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check that counts: a session made, a command run in it, all of it gone again. */
-#include <time.h>
-
 #include "cli/doctor.h"
+#include "core/clock.h"
 #include "sandbox/capture.h"
 #include "sandbox/engine.h"
 
 /* A machine that takes longer is not well. */
 #define TRIAL_MS 10000
-
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1000 + (double)now.tv_nsec / 1000000;
-}
 
 static int run_true(struct sandbox *sandbox, struct outcome *ret, struct error *err)
 {
@@ -63,14 +55,15 @@ void look_at_session(const struct machine *machine, struct finding *ret)
     struct engine *engine;
     struct outcome outcome = {.exit_code = -1};
     struct error err = ERROR_INIT;
-    double start = now_ms();
+    uint64_t start = clock_monotonic_us();
     int rc = engine_open(&engine, &config, &err);
     if (rc == 0) {
         rc = try_session(engine, &outcome, &err);
         engine_close(engine);
     }
     if (rc == 0 && outcome.exit_code == 0) {
-        finding_set(ret, CHECK_OK, "made, ran true, gone again: %.1f ms", now_ms() - start);
+        finding_set(ret, CHECK_OK, "made, ran true, gone again: %.1f ms",
+                    (double)(clock_monotonic_us() - start) / 1000);
         return;
     }
     finding_set(ret, CHECK_FAIL, "%s", rc < 0 ? err.message : "true did not succeed inside");

@@ -5,20 +5,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/table.h"
+#include "core/clock.h"
 
 #define REDRAW_US 100000
 #define BAR_MAX   40
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 /* With one decimal, so that the line does not change its width all the time. */
 static void size_text(uint64_t bytes, char *ret, size_t size)
@@ -96,7 +89,7 @@ void progress_start(struct progress *progress, const char *name, uint64_t total)
     };
     /* The first line comes a while later: before that, the rate means nothing. */
     if (progress->shown)
-        progress->started_us = progress->drawn_us = now_us();
+        progress->started_us = progress->drawn_us = clock_monotonic_us();
 }
 
 void progress_add(struct progress *progress, size_t bytes)
@@ -104,7 +97,7 @@ void progress_add(struct progress *progress, size_t bytes)
     progress->done += bytes;
     if (!progress->shown)
         return;
-    uint64_t now = now_us();
+    uint64_t now = clock_monotonic_us();
     if (now - progress->drawn_us >= REDRAW_US)
         draw(progress, now);
 }

@@ -10,6 +10,16 @@ int64_t clock_now_us(void);
 /* Nanoseconds since some moment: for durations. */
 uint64_t clock_monotonic_ns(void);
 
+static inline uint64_t clock_monotonic_us(void)
+{
+    return clock_monotonic_ns() / 1000;
+}
+
+static inline uint64_t clock_monotonic_ms(void)
+{
+    return clock_monotonic_ns() / 1000000;
+}
+
 /* "2026-11-15T23:25:57.000123+00:00". */
 #define CLOCK_TEXT_SIZE 40
 void clock_text(int64_t us, char ret[CLOCK_TEXT_SIZE]);

@@ -100,6 +100,11 @@ ssize_t fd_send(int sock, const void *data, size_t size, const int *fds, size_t 
     return n < 0 ? -errno : n;
 }
 
+bool fd_is_bad_message(ssize_t received)
+{
+    return received == -EMSGSIZE || received == -EBADMSG || received == -EMFILE;
+}
+
 ssize_t fd_receive(int sock, void *data, size_t size, int *ret_fds, size_t *fd_count, int flags)
 {
     union {
@@ -136,11 +141,13 @@ ssize_t fd_receive(int sock, void *data, size_t size, int *ret_fds, size_t *fd_c
             }
         }
     }
-    overflow = overflow || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
-    if (overflow || (n == 0 && taken > 0)) {
+    /* The kernel stops at the first that finds no room: in the message, or in this process. */
+    bool cut = message.msg_flags & MSG_CTRUNC;
+    overflow = overflow || (message.msg_flags & MSG_TRUNC) || (cut && taken == FD_PASS_MAX);
+    if (overflow || cut || (n == 0 && taken > 0)) {
         while (taken > 0)
             close(got[--taken]);
-        return overflow ? -EMSGSIZE : -EBADMSG;
+        return overflow ? -EMSGSIZE : n == 0 ? -EBADMSG : -EMFILE;
     }
     if (taken > 0)
         memcpy(ret_fds, got, taken * sizeof *got);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -44,7 +45,10 @@ int fd_write_file(int dir, const char *path, const char *text);
    number of bytes (0 at the end of the stream), or -errno. Received descriptors are close-on-exec;
    a truncated message, or one with more descriptors than fit, is -EMSGSIZE and leaks nothing, and
    so is (-EBADMSG) an empty one with descriptors, which nobody would look for at the end of a
-   stream. An empty message cannot be sent. */
+   stream. -EMFILE: `data` is there, but this process had no room for its descriptors, and they are
+   lost. An empty message cannot be sent. */
 #define FD_PASS_MAX 16
 ssize_t fd_send(int sock, const void *data, size_t size, const int *fds, size_t fd_count);
 ssize_t fd_receive(int sock, void *data, size_t size, int *ret_fds, size_t *fd_count, int flags);
+/* Of what fd_receive() returned: that message was no good, but the next one may be. */
+bool fd_is_bad_message(ssize_t received);

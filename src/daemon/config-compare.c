@@ -83,6 +83,7 @@ void config_copy(struct config *to, const struct config *from)
         if (config_keys[i].offset != CONFIG_NOWHERE && !is_other_name(&config_keys[i]))
             take_value(to, from, &config_keys[i]);
     to->stdio = from->stdio;
+    to->system = from->system;
     if (from->policy) {
         to->policy = xcalloc(1, sizeof *to->policy);
         admission_policy_copy(to->policy, from->policy);

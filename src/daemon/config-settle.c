@@ -98,7 +98,7 @@ static char *directory_name(const struct config *config)
 static void default_directories(struct config *config, struct config_problems *problems)
 {
     cleanup_free char *name = directory_name(config);
-    if (geteuid() == 0) {
+    if (config->system) {
         set_default(&config->run_dir, xasprintf("/run/%s", name));
         set_default(&config->state_dir, xasprintf("/var/lib/%s", name));
         return;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/parse.h"
 #include "core/utf8.h"
@@ -317,7 +318,7 @@ int config_set_text(struct config *config, const struct config_key *key, const c
 
 void config_init(struct config *config)
 {
-    *config = (struct config){0};
+    *config = (struct config){.system = geteuid() == 0};
     for (size_t i = 0; i < config_key_count; i++) {
         struct error err = ERROR_INIT;
         if (config_set_text(config, &config_keys[i], config_keys[i].standard, &err) < 0) {

@@ -102,7 +102,8 @@ struct config {
     bool skills_writable;
     bool admission_required;
     bool admission_read_only;
-    bool stdio; /* LangBot is at standard input and output. Of no key. */
+    bool stdio;  /* LangBot is at standard input and output. Of no key. */
+    bool system; /* root started it: its places are the system's. Of no key. */
 };
 
 /* type, what stands for a value of it in the manual */

@@ -2,6 +2,7 @@
 /* The front: everything on one loop, made from the bottom up, and taken down from the top. */
 #include "daemon/daemon.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@
 #include "daemon/confine.h"
 #include "daemon/load.h"
 
-#define CLOSE_TURNS 10 /* of the loop, for handles to be closed */
+#define CLOSE_TURNS 10   /* of the loop, for handles to be closed */
+#define SPAWNER_MS  1000 /* for the spawner to end, once nobody talks to it any more */
 
 static void on_recovered(void *data)
 {
@@ -96,8 +98,10 @@ static int confine(struct daemon *daemon, struct error *err)
     strings_add(&confinement.writable, daemon->config->skills_root);
     for (size_t i = 0; i < daemon->ceiling.count; i++)
         strings_add(&confinement.writable, daemon->ceiling.items[i]);
-    if (daemon->config_file)
-        strings_take(&confinement.readable, confine_readable(daemon->config_file));
+    /* Also where there is none yet: one may be written before the next SIGHUP. */
+    cleanup_free char *file = options_config_place(daemon->options);
+    if (file)
+        strings_take(&confinement.readable, confine_readable(file));
     if (*daemon->config->token_file)
         strings_take(&confinement.readable, confine_readable(daemon->config->token_file));
     if (*daemon->config->control_token_file)
@@ -137,6 +141,15 @@ static void tell_addresses(const struct daemon *daemon)
         putc('\n', person);
         fflush(person);
     }
+}
+
+/* So that with this process the service is over: systemd would complain of what is left of it, at
+   the stop and once more at the next start. */
+static void await_spawner(const struct daemon *daemon)
+{
+    struct pollfd spawner = {.fd = daemon->spawner, .events = POLLIN};
+    if (daemon->spawner >= 0)
+        poll(&spawner, 1, SPAWNER_MS);
 }
 
 static void close_all(struct daemon *daemon)
@@ -182,6 +195,7 @@ int daemon_run(struct daemon *daemon)
         stdio_serve(daemon);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     close_all(daemon);
+    await_spawner(daemon);
     log_event(LOG_INFO, "stopped");
     return daemon->exit_code;
 }

@@ -29,7 +29,6 @@ enum daemon_state {
 struct daemon {
     const struct options *options;
     struct config *config;
-    const char *config_file; /* NULL: none */
     struct account account;
     char *token;            /* NULL: none */
     char *control_token;    /* LangBot's; NULL: none */
@@ -42,6 +41,7 @@ struct daemon {
     bool on_network; /* one of them is beyond loopback */
 
     uv_loop_t loop;
+    int spawner;            /* its pidfd; -1: none to be had */
     struct backend *native; /* always there, because its spawner was forked at the start; the
                                runtime may use another */
     struct runtime *runtime;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -119,6 +120,7 @@ static int start(struct daemon *daemon, struct error *err)
     native.spares = (unsigned)config->ready_sessions;
     if (native_spawn(&native, &sock, &pid, err) < 0)
         return -1;
+    daemon->spawner = pidfd_open(pid, 0);
     if (config->stdio && stdio_take(daemon, err) < 0)
         return -1;
     umask(077);
@@ -136,11 +138,10 @@ static int start(struct daemon *daemon, struct error *err)
     return daemon_open(daemon, sock, &native, err);
 }
 
-static int run(const struct options *options, struct config *config, const char *file,
+static int run(const struct options *options, struct config *config,
                const struct config_problems *problems)
 {
-    struct daemon daemon = {
-        .options = options, .config = config, .config_file = file, .stdio_in = -1, .stdio_out = -1};
+    struct daemon daemon = {.options = options, .config = config, .stdio_in = -1, .stdio_out = -1};
     struct error err = ERROR_INIT;
     config_to_log(config);
     log_lines("unknown_key", &problems->unknown);
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
     int rc = problems.lines.count > 0          ? 1
              : options.action == OPTIONS_CHECK ? check_config(&config, file)
              : options.action == OPTIONS_PRINT ? print_config(&config)
-                                               : run(&options, &config, file, &problems);
+                                               : run(&options, &config, &problems);
     config_problems_release(&problems);
     config_release(&config);
     options_release(&options);

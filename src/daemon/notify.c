@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "daemon/systemd.h"
 
 static int manager = -1;
@@ -44,10 +44,7 @@ void notify_send(const char *text)
 
 void notify_reloading(void)
 {
-    struct timespec now;
     char text[80];
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-             (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_monotonic_us());
     notify_send(text);
 }

@@ -126,6 +126,7 @@ int options_parse(struct options *options, int argc, char **argv, struct error *
         return error_hint(err, "boxd --help");
     }
     add_address(options);
+    options->system = geteuid() == 0;
     return 0;
 }
 
@@ -165,6 +166,7 @@ void options_apply(const struct options *options, struct config *config,
         if (config_set(config, config_key_find(path), &value, &err) < 0)
             config_problem(problems, flag, 0, "%s", err.message);
     }
+    config->system = options->system;
     /* Whoever started it starts another one: nobody is there to take sessions over. */
     if (options->stdio) {
         config->stdio = true;
@@ -184,23 +186,24 @@ void options_print_help(void)
     }
 }
 
-char *options_config_file(const struct options *options)
+char *options_config_place(const struct options *options)
 {
     const char *home = getenv("XDG_CONFIG_HOME");
-    char *path;
     if (options->config_file)
         return xstrdup(options->config_file);
-    if (geteuid() == 0)
-        path = xstrdup("/etc/boxd/boxd.yaml");
-    else if (home && home[0] == '/')
-        path = xasprintf("%s/boxd/boxd.yaml", home);
-    else if ((home = getenv("HOME")) && home[0] == '/')
-        path = xasprintf("%s/.config/boxd/boxd.yaml", home);
-    else
+    if (options->system)
+        return xstrdup("/etc/boxd/boxd.yaml");
+    if (home && home[0] == '/')
+        return xasprintf("%s/boxd/boxd.yaml", home);
+    home = getenv("HOME");
+    return home && home[0] == '/' ? xasprintf("%s/.config/boxd/boxd.yaml", home) : NULL;
+}
+
+char *options_config_file(const struct options *options)
+{
+    cleanup_free char *path = options_config_place(options);
+    /* One that is there and cannot be read must be heard of; so must one that was named. */
+    if (path && !options->config_file && faccessat(AT_FDCWD, path, F_OK, 0) < 0)
         return NULL;
-    /* One that is there and cannot be read must be heard of. */
-    if (faccessat(AT_FDCWD, path, F_OK, 0) == 0)
-        return path;
-    free(path);
-    return NULL;
+    return steal_ptr(path);
 }

@@ -17,6 +17,9 @@ enum options_action {
 
 struct options {
     enum options_action action;
+    /* Root started it. Asked once: when the front reads the configuration again, it is somebody
+       else, and the places are still the same. */
+    bool system;
     char *config_file;     /* as given; NULL: where it is by default, if it is there */
     bool stdio;            /* LangBot is at standard input and output */
     char *host;            /* where to listen, in the words of LangBot's own runtime; NULL: … */
@@ -35,3 +38,5 @@ void options_print_help(void);
 /* The file that counts: the one given, or that of the default place; NULL if there is none there.
    The caller frees. */
 char *options_config_file(const struct options *options);
+/* The same, whether it is there or not; NULL if there is no such place. */
+char *options_config_place(const struct options *options);

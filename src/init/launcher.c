@@ -287,8 +287,8 @@ void launcher_run(const struct filter *filter, int sock, int listener_sock)
     for (;;) {
         size_t fd_count = sizeof fds / sizeof fds[0];
         ssize_t size = fd_receive(sock, &request, sizeof request, fds, &fd_count, 0);
-        if (size == -EMSGSIZE) {
-            send_started(sock, EMSGSIZE, LANE_STAGE_REQUEST, 0, -1);
+        if (size == -EMSGSIZE || size == -EMFILE) {
+            send_started(sock, (int)-size, LANE_STAGE_REQUEST, 0, -1);
             continue;
         }
         if (size <= 0)

@@ -221,7 +221,7 @@ static bool serve_request(void)
     _Static_assert(INIT_KEEP_FDS_MAX >= 1 + INIT_GROUP_FDS, "room for a lane's");
     size_t fd_count = sizeof fds / sizeof fds[0];
     ssize_t size = fd_receive(control, &request, sizeof request, fds, &fd_count, 0);
-    if (size == 0 || (size < 0 && size != -EMSGSIZE && size != -EBADMSG))
+    if (size == 0 || (size < 0 && !fd_is_bad_message(size)))
         return false;
     if (size < 0)
         return true;

@@ -11,9 +11,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 #include "sandbox/pump.h"
 
@@ -74,13 +74,6 @@ void capture_pipes_close(struct capture_pipes *pipes)
         fd_clear(&pipes->command[i]);
         fd_clear(&pipes->own[i]);
     }
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* Rounded up, so that poll() does not come back a moment too early, again and again. */
@@ -164,7 +157,7 @@ static bool wait_for_end(struct capture *capture)
     bool memory_again = false;
     while (!command->killed) {
         fill_polled(capture, polled);
-        uint64_t now = now_ms();
+        uint64_t now = clock_monotonic_ms();
         uint64_t again = memory_again ? now + MEMORY_AGAIN_MS : UINT64_MAX;
         int wait = wait_ms(again < capture->deadline ? again : capture->deadline, now);
         int ready = poll(polled, POLL_MAX, wait);
@@ -175,7 +168,7 @@ static bool wait_for_end(struct capture *capture)
             break;
         }
         /* Looked at each time: a command that never stops writing must not outrun its deadline. */
-        if (capture->deadline <= now_ms()) {
+        if (capture->deadline <= clock_monotonic_ms()) {
             command_kill(command);
             return true;
         }
@@ -214,16 +207,16 @@ static bool step_last(struct capture *capture, struct pollfd *polled)
 static void deliver_rest(struct capture *capture, bool hurried)
 {
     struct pollfd polled[STREAM_MAX + 1];
-    uint64_t deadline = hurried ? now_ms() + LAST_WORDS_MS : UINT64_MAX;
+    uint64_t deadline = hurried ? clock_monotonic_ms() + LAST_WORDS_MS : UINT64_MAX;
     for (int i = 0; i <= STREAM_MAX; i++)
         polled[i] = (struct pollfd){.fd = -1};
     polled[STREAM_MAX] = (struct pollfd){.fd = capture->options->watch_fd, .events = POLLIN};
     while (step_last(capture, polled)) {
-        int ready = poll(polled, STREAM_MAX + 1, wait_ms(deadline, now_ms()));
+        int ready = poll(polled, STREAM_MAX + 1, wait_ms(deadline, clock_monotonic_ms()));
         if (ready == 0 || (polled[STREAM_MAX].revents && call_watch(capture, NULL)))
             return;
         if (hurried)
-            deadline = now_ms() + LAST_WORDS_MS;
+            deadline = clock_monotonic_ms() + LAST_WORDS_MS;
         polled[STREAM_OUTPUT].fd = polled[STREAM_ERRORS].fd = -1;
     }
 }

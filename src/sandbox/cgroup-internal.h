@@ -152,7 +152,6 @@ int cgroup_tree_kill(int dir, const char *name, uint64_t deadline);
 int cgroup_tree_remove(int dir, const char *name, bool has_lanes, uint64_t deadline);
 
 /* cgroup-procs.c: members. `path` is that of a group, relative to `dir`; 0 or -errno. */
-uint64_t cgroup_clock_ms(void);
 /* Sends SIGKILL until none is left; -ETIMEDOUT at the deadline. */
 int cgroup_procs_kill(int dir, const char *path, uint64_t deadline);
 /* Waits for members to exit, or a little where there is none. `pause_us` starts at 0. */

@@ -18,6 +18,7 @@
 #include <sys/pidfd.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 #include "core/mem.h"
 
@@ -38,16 +39,9 @@ struct batch {
     bool confirmed[BATCH];
 };
 
-uint64_t cgroup_clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static int milliseconds_left(uint64_t deadline)
 {
-    uint64_t now = cgroup_clock_ms();
+    uint64_t now = clock_monotonic_ms();
     return now < deadline ? (int)(deadline - now) : 0;
 }
 
@@ -195,7 +189,7 @@ int cgroup_procs_kill(int dir, const char *path, uint64_t deadline)
         int result = round_of(dir, path, SIGKILL, deadline, &pause_us);
         if (result <= 0)
             return result;
-        if (cgroup_clock_ms() >= deadline)
+        if (clock_monotonic_ms() >= deadline)
             return -ETIMEDOUT;
     }
 }

@@ -6,6 +6,7 @@
    manager is spoken to on its private socket, which is there also where no D-Bus daemon is; the
    user's bus is the second choice. The manager answers with a job; this process is in the scope
    when JobRemoved says so. */
+#include "core/clock.h"
 #include "sandbox/cgroup-internal.h"
 
 #include <dlfcn.h>
@@ -150,14 +151,14 @@ static int send_request(struct library *lib, sd_bus *bus, const char *unit, sd_b
 
 static int wait_for_job(struct library *lib, sd_bus *bus, struct job *job)
 {
-    uint64_t deadline = cgroup_clock_ms() + JOB_WAIT_MS;
+    uint64_t deadline = clock_monotonic_ms() + JOB_WAIT_MS;
     while (strcmp(job->ended, job->path) != 0) {
         int result = lib->sd_bus_process(bus, NULL);
         if (result < 0)
             return result;
         if (result > 0)
             continue;
-        uint64_t now = cgroup_clock_ms();
+        uint64_t now = clock_monotonic_ms();
         if (now >= deadline)
             return -ETIMEDOUT;
         result = lib->sd_bus_wait(bus, (deadline - now) * 1000);

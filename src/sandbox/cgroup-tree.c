@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 #include "core/mem.h"
 
@@ -93,7 +94,7 @@ static int remove_one(int dir, const char *path, uint64_t deadline)
     for (;;) {
         if (unlinkat(dir, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
-        if (errno != EBUSY || cgroup_clock_ms() >= deadline)
+        if (errno != EBUSY || clock_monotonic_ms() >= deadline)
             return -errno;
         cgroup_procs_wait(dir, path, deadline, &pause_us);
     }

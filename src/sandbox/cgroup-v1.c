@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 #include "core/mem.h"
 
@@ -158,7 +159,7 @@ static int v1_session_usage(struct cgroup_root *root, const char *name,
 
 static int v1_session_remove(struct cgroup_root *root, const char *name, struct error *err)
 {
-    uint64_t deadline = cgroup_clock_ms() + CGROUP_WAIT_MS;
+    uint64_t deadline = clock_monotonic_ms() + CGROUP_WAIT_MS;
     for (size_t i = root->v1.count; i-- > 0;) {
         const struct cgroup_hierarchy *hierarchy = &root->v1.hierarchies[i];
         int result = cgroup_tree_remove(hierarchy->dir, name, has_lanes(hierarchy), deadline);
@@ -274,7 +275,7 @@ static int v1_lane_kill(struct cgroup_root *root, const char *name, int lane, st
     if (pids)
         cgroup_write(pids->dir, name, lane, "pids.max", "0");
     cgroup_path(path, name, lane, NULL);
-    int result = cgroup_procs_kill(listed->dir, path, cgroup_clock_ms() + CGROUP_WAIT_MS);
+    int result = cgroup_procs_kill(listed->dir, path, clock_monotonic_ms() + CGROUP_WAIT_MS);
     /* A lane that could not be emptied stays closed for forks. */
     if (result < 0)
         return error_errno(err, -result, "cannot empty lane %d of %s", lane, name);
@@ -286,7 +287,7 @@ static int v1_lane_kill(struct cgroup_root *root, const char *name, int lane, st
 /* In each hierarchy: of a session half made, one may hold what another lacks. */
 static int v1_session_kill(struct cgroup_root *root, const char *name, struct error *err)
 {
-    uint64_t deadline = cgroup_clock_ms() + CGROUP_WAIT_MS;
+    uint64_t deadline = clock_monotonic_ms() + CGROUP_WAIT_MS;
     const struct cgroup_hierarchy *pids = find(root, CGROUP_HAS_PIDS);
     if (pids)
         cgroup_write(pids->dir, name, CGROUP_SESSION_ITSELF, "pids.max", "0");

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 
 static int write_number(int dir, const char *name, const char *file, uint64_t value)
@@ -154,7 +155,8 @@ static bool v2_session_oom(struct cgroup_root *root, const char *name)
 
 static int v2_session_remove(struct cgroup_root *root, const char *name, struct error *err)
 {
-    int result = cgroup_tree_remove(root->v2.base, name, true, cgroup_clock_ms() + CGROUP_WAIT_MS);
+    int result =
+        cgroup_tree_remove(root->v2.base, name, true, clock_monotonic_ms() + CGROUP_WAIT_MS);
     if (result < 0)
         return error_errno(err, -result, "cannot remove the control group %s", name);
     return 0;
@@ -197,7 +199,7 @@ static int v2_lane_kill(struct cgroup_root *root, const char *name, int lane, st
     char path[CGROUP_PATH_MAX];
     bool frozen = stop_group(dir, name, lane);
     cgroup_path(path, name, lane, NULL);
-    int result = cgroup_procs_kill(dir, path, cgroup_clock_ms() + CGROUP_WAIT_MS);
+    int result = cgroup_procs_kill(dir, path, clock_monotonic_ms() + CGROUP_WAIT_MS);
     if (frozen)
         cgroup_write(dir, name, lane, "cgroup.freeze", "0");
     if (result < 0)
@@ -209,7 +211,7 @@ static int v2_session_kill(struct cgroup_root *root, const char *name, struct er
 {
     int dir = root->v2.base;
     bool frozen = stop_group(dir, name, CGROUP_SESSION_ITSELF);
-    int result = cgroup_tree_kill(dir, name, cgroup_clock_ms() + CGROUP_WAIT_MS);
+    int result = cgroup_tree_kill(dir, name, clock_monotonic_ms() + CGROUP_WAIT_MS);
     if (frozen)
         cgroup_write(dir, name, CGROUP_SESSION_ITSELF, "cgroup.freeze", "0");
     if (result < 0)

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 #include "sandbox/engine-internal.h"
 
@@ -17,13 +17,6 @@
 
 /* Between the kernel's word that memory has run out and the kill that follows it. */
 #define MEMORY_KILL_NS 100000000u
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The launcher's answer, or the session's failure if it is still being built. -EPIPE, -ETIMEDOUT:
    the lane is of no use any more. */
@@ -74,7 +67,7 @@ static int start_in_lane(struct sandbox *sandbox, int index, const struct comman
         cgroup_peak_reset(&lane->group);
         cgroup_usage_read(&lane->group, &before);
     }
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     int rc = command_send(lane->sock, request, err);
     if (rc == 0)
         rc = await_started(sandbox, lane, &started, &terminal, err);
@@ -149,11 +142,11 @@ bool command_check_memory(struct command *command)
     struct cgroup_usage usage;
     uint64_t count;
     if (read(command_memory_fd(command), &count, sizeof count) == sizeof count)
-        command->memory_until_ns = now_ns() + MEMORY_KILL_NS;
+        command->memory_until_ns = clock_monotonic_ns() + MEMORY_KILL_NS;
     if (cgroup_usage_read(&lane_of(command)->group, &usage) < 0)
         return false;
     if (usage.oom_kills == command->before.oom_kills)
-        return now_ns() < command->memory_until_ns;
+        return clock_monotonic_ns() < command->memory_until_ns;
     command_kill(command);
     return false;
 }
@@ -236,7 +229,7 @@ int command_finish(struct command *command, bool timed_out, struct outcome *ret,
     ssize_t n = fd_receive(lane->sock, &exited, sizeof exited, NULL, NULL,
                            command->killed ? MSG_DONTWAIT : 0);
     bool told = n == sizeof exited && exited.type == LANE_EXITED;
-    outcome.wall_us = (now_ns() - command->started_ns) / 1000;
+    outcome.wall_us = (clock_monotonic_ns() - command->started_ns) / 1000;
     if (told)
         outcome_take_exit(&outcome, &exited);
     else

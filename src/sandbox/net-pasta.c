@@ -25,9 +25,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/fd.h"
 
 #define READY_MS 5000
@@ -145,20 +145,13 @@ static void last_line(int fd, char *ret, size_t size)
     }
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Its pid on the pipe means ready, the pipe's end that it gave up. */
 static int await_ready(int ready, int log, struct error *err)
 {
-    int64_t deadline = now_ms() + READY_MS;
+    int64_t deadline = (int64_t)clock_monotonic_ms() + READY_MS;
     for (;;) {
         struct pollfd pipe_end = {.fd = ready, .events = POLLIN};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - (int64_t)clock_monotonic_ms();
         int rc = poll(&pipe_end, 1, left > 0 ? (int)left : 0);
         if (rc < 0 && errno == EINTR)
             continue;

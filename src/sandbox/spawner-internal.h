@@ -87,6 +87,18 @@ struct spawner {
  * pool. */
 void spawner_await_network(struct spawner *spawner);
 
+/* spawner-requests.c: one request; false: the caller is gone. */
+bool spawner_serve_request(struct spawner *spawner);
+struct spawner_reply spawner_reply_to(const struct spawner_request *request);
+void spawner_reply_error(struct spawner_reply *reply, const struct error *err);
+/* Sends and closes the descriptors. */
+void spawner_send(struct spawner *spawner, const struct spawner_reply *reply, int *fds,
+                  size_t count);
+struct spawned *spawned_find(struct spawner *spawner, uint32_t number);
+void spawned_kill(const struct spawned *session);
+/* Forgets it; init has been reaped. */
+void spawned_drop(struct spawner *spawner, struct spawned *session);
+
 /* spawner-base.c: the mount namespace of the plan's base, made at first use and not the caller's to
    close; -1 without error where the plan has none. */
 int spawner_base(struct spawner *spawner, const struct plan *plan, int *ret_namespace,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spawner's loop: requests in, replies out, children reaped.
+/* The spawner's loop: requests in (spawner-requests.c), children reaped.
 
    It holds no descriptor of a session but, for a bounded number, that of its network namespace: a
    process that clones must not carry thousands of files along. Making a session ends with the
@@ -9,389 +9,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "core/fd.h"
-#include "core/path.h"
-#include "sandbox/roots.h"
+#include "sandbox/init-binary.h"
 #include "sandbox/spawner-internal.h"
 #include "sandbox/syscalls.h"
-
-#ifndef BOX_LIBEXECDIR
-#define BOX_LIBEXECDIR "/usr/local/libexec/boxd"
-#endif
-
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10U
-#endif
-
-#define INIT_BINARY_MAX (4u * 1024 * 1024)
-
-/* --- box-init as a sealed memfd: nobody, root included, can change what runs in later sessions
- * ------- */
-
-static int open_init_binary(const char *given, struct error *err)
-{
-    char path[PATH_MAX];
-    if (given) {
-        int fd = open(given, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? error_errno(err, errno, "cannot open %s", given) : fd;
-    }
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/box-init");
-    if (length > 0) {
-        path[length] = '\0';
-        char *slash = strrchr(path, '/');
-        memcpy(slash, "/box-init", sizeof "/box-init");
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0)
-            return fd;
-    }
-    int fd = open(BOX_LIBEXECDIR "/box-init", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        return fd;
-    error_errno(err, errno, "cannot find box-init beside this program or in %s", BOX_LIBEXECDIR);
-    return error_hint(err, "make install, or run box from the build directory");
-}
-
-static int load_init_binary(const char *given, struct error *err)
-{
-    static char data[64 * 1024];
-    cleanup_close int from = open_init_binary(given, err);
-    if (from < 0)
-        return -1;
-    cleanup_close int to = memfd_create("box-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-    if (to < 0 && errno == EINVAL) /* kernels before 6.3 do not know the flag */
-        to = memfd_create("box-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (to < 0)
-        return error_errno(err, errno, "cannot make a memfd for box-init");
-    size_t total = 0;
-    ssize_t n;
-    while ((n = read(from, data, sizeof data)) > 0) {
-        total += (size_t)n;
-        if (total > INIT_BINARY_MAX || fd_write_all(to, data, (size_t)n) < 0)
-            return error_set(err, ERROR_LIMIT, "box-init is too large");
-    }
-    /* Not readable, so that the kernel keeps the process undumpable from its first moment. */
-    if (n < 0 || fchmod(to, 0111) < 0 ||
-        fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return error_errno(err, errno, "cannot load box-init");
-    return steal_fd(&to);
-}
-
-/* --- requests
- * -------------------------------------------------------------------------------------- */
-
-static struct spawned *find_session(struct spawner *spawner, uint32_t number)
-{
-    struct spawned *session = spawner->sessions;
-    while (session && session->number != number)
-        session = session->next;
-    return session;
-}
-
-static void drop_session(struct spawner *spawner, struct spawned *session)
-{
-    struct spawned **at = &spawner->sessions;
-    while (*at != session)
-        at = &(*at)->next;
-    *at = session->next;
-    spawned_release(spawner, session);
-}
-
-static void fill_error(struct spawner_reply *reply, const struct error *err)
-{
-    reply->code = err->code;
-    reply->errnum = err->errnum;
-    memcpy(reply->message, err->message, sizeof reply->message);
-    memcpy(reply->hint, err->hint, sizeof reply->hint);
-}
-
-/* Sends and closes the descriptors. */
-static void send_reply(struct spawner *spawner, const struct spawner_reply *reply, int *fds,
-                       size_t count)
-{
-    /* The words only when there are any. */
-    bool words = reply->code || reply->marker_size > 0 || reply->message[0];
-    size_t size = words ? sizeof *reply : offsetof(struct spawner_reply, message);
-    fd_send(spawner->sock, reply, size, fds, count);
-    for (size_t i = 0; i < count; i++)
-        close(fds[i]);
-}
-
-static struct spawner_reply reply_to(const struct spawner_request *request)
-{
-    return (struct spawner_reply){.type = SPAWNER_REPLY,
-                                  .request = request->type,
-                                  .tag = request->tag,
-                                  .session = request->session,
-                                  .lane = request->lane};
-}
-
-static void do_create(struct spawner *spawner, const struct spawner_request *request,
-                      const unsigned char *data, size_t size)
-{
-    struct spawner_reply reply = reply_to(request);
-    struct wire_reader reader = {.data = data, .left = size};
-    struct sandbox_spec spec = {0};
-    struct error err = ERROR_INIT;
-    int fds[FD_PASS_MAX];
-    size_t count = 0;
-    struct spawned *session = NULL;
-    if (sandbox_spec_decode(&reader, &spec, &err) < 0) {
-        fill_error(&reply, &err);
-        send_reply(spawner, &reply, fds, count);
-        return;
-    }
-    /* The host's resolvers may have changed since the last time. */
-    if (spec.network == NETWORK_ON)
-        facts_gather_network(&spawner->facts);
-    if (spawner_create(spawner, &spec, &reply, fds, &count, &session, &err) < 0)
-        fill_error(&reply, &err);
-    if (session) {
-        session->next = spawner->sessions;
-        spawner->sessions = session;
-        reply.session = session->number;
-    }
-    send_reply(spawner, &reply, fds, count);
-    sandbox_spec_release(&spec);
-}
-
-static int make_lane(struct spawner *spawner, const struct spawned *session, int lane,
-                     uint64_t memory, struct spawner_reply *reply, int *fds, size_t *count,
-                     struct error *err)
-{
-    struct cgroup_entry entry;
-    if (lane < 0 || lane >= LANE_MAX || session->single)
-        return error_set(err, ERROR_INVALID, "no such lane can be made");
-    if (!session->has_group)
-        return memory && memory != SPAWNER_MEMORY_AS_IS
-                   ? error_set(err, ERROR_UNSUPPORTED,
-                               "a memory limit of its own needs control groups")
-                   : 0;
-    if (cgroup_lane_create(spawner->cgroups, session->group, lane, err) < 0 ||
-        (memory != SPAWNER_MEMORY_AS_IS &&
-         cgroup_lane_limit(spawner->cgroups, session->group, lane, memory, err) < 0) ||
-        cgroup_entry_open(spawner->cgroups, session->group, lane, &entry, err) < 0)
-        return -1;
-    for (size_t i = 0; i < CGROUP_ENTRY_MAX; i++) {
-        if (entry.fds[i] >= 0)
-            fds[(*count)++] = entry.fds[i];
-    }
-    reply->entry_fds = (uint32_t)*count;
-    spawner_lane_fds(spawner, session, lane, reply, fds, count);
-    return 0;
-}
-
-static void do_lane(struct spawner *spawner, const struct spawner_request *request)
-{
-    struct spawner_reply reply = reply_to(request);
-    struct error err = ERROR_INIT;
-    int fds[FD_PASS_MAX];
-    size_t count = 0;
-    const struct spawned *session = find_session(spawner, request->session);
-    if (!session)
-        error_set(&err, ERROR_GONE, "the session has ended");
-    else
-        make_lane(spawner, session, request->lane, request->memory, &reply, fds, &count, &err);
-    if (err.code)
-        fill_error(&reply, &err);
-    send_reply(spawner, &reply, fds, count);
-}
-
-static void do_kill(struct spawner *spawner, const struct spawner_request *request)
-{
-    struct spawner_reply reply = reply_to(request);
-    struct error err = ERROR_INIT;
-    struct spawned *session = find_session(spawner, request->session);
-    if (!session || !session->has_group || session->single || request->lane < 0 ||
-        request->lane >= LANE_MAX)
-        error_set(&err, ERROR_GONE, "no such lane");
-    else
-        cgroup_lane_kill(spawner->cgroups, session->group, request->lane, &err);
-    if (err.code)
-        fill_error(&reply, &err);
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-static void end_session(const struct spawned *session)
-{
-    if (session->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, session->pidfd, SIGKILL, NULL, 0);
-    else
-        kill(session->pid, SIGKILL);
-}
-
-static void do_destroy(struct spawner *spawner, const struct spawner_request *request)
-{
-    struct spawned *session = find_session(spawner, request->session);
-    if (session && session->state != SESSION_DEAD) {
-        session->state = SESSION_ENDING;
-        session->destroy_tag = request->tag;
-        end_session(session);
-        return; /* the reply follows when it is gone */
-    }
-    if (session)
-        drop_session(spawner, session);
-    struct spawner_reply reply = reply_to(request);
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-static void do_adopt(struct spawner *spawner, const struct spawner_adopt *request)
-{
-    struct spawner_reply reply = reply_to(&request->head);
-    struct error err = ERROR_INIT;
-    struct spawned *session;
-    int control = -1;
-    if (spawner_adopt(spawner, request, &session, &control, &err) < 0) {
-        fill_error(&reply, &err);
-    } else {
-        struct epoll_event event = {.events = EPOLLIN, .data.u64 = session->number};
-        epoll_ctl(spawner->events, EPOLL_CTL_ADD, session->pidfd, &event);
-        session->next = spawner->sessions;
-        spawner->sessions = session;
-        reply.session = session->number;
-        reply.host_pid = session->pid;
-        memcpy(reply.group, session->has_group ? session->group : "",
-               session->has_group ? sizeof reply.group : 1);
-    }
-    send_reply(spawner, &reply, &control, control >= 0);
-}
-
-static void do_prune(struct spawner *spawner, const struct spawner_request *request)
-{
-    struct spawner_reply reply = reply_to(request);
-    const struct spawned *session = find_session(spawner, request->session);
-    if (session)
-        spawner_prune(spawner, session, request->lanes);
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-static void do_sweep(struct spawner *spawner, const struct spawner_request *request)
-{
-    const struct facts *facts = &spawner->facts;
-    struct spawner_reply reply = reply_to(request);
-    spawner_sweep(spawner);
-    if (facts->limits_memory && facts->limits_cpu && facts->limits_pids)
-        reply.cgroup = facts->cgroup;
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-static void do_usage(struct spawner *spawner, const struct spawner_request *request)
-{
-    struct spawner_reply reply = reply_to(request);
-    struct cgroup_session_usage usage;
-    struct error err = ERROR_INIT;
-    const struct spawned *session = find_session(spawner, request->session);
-    if (!session)
-        error_set(&err, ERROR_GONE, "the session has ended");
-    else if (!session->has_group)
-        error_set(&err, ERROR_UNSUPPORTED, "the session has no control group to tell its usage by");
-    else if (cgroup_session_usage(spawner->cgroups, session->group, &usage, &err) == 0)
-        reply.usage = (struct spawner_usage){.cpu_us = usage.cpu_us,
-                                             .memory_bytes = usage.memory_bytes,
-                                             .processes = usage.processes};
-    if (err.code)
-        fill_error(&reply, &err);
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-static void do_marker(struct spawner *spawner, const struct spawner_marker *request)
-{
-    struct spawner_reply reply = reply_to(&request->head);
-    struct error err = ERROR_INIT;
-    size_t size;
-    cleanup_free char *directory = NULL;
-    if (!memchr(request->name, '\0', sizeof request->name) ||
-        !memchr(request->directory, '\0', sizeof request->directory))
-        error_set(&err, ERROR_INVALID, "a name that does not end");
-    else
-        directory = path_normalise(request->directory, &err);
-    if (directory && roots_read_marker(&spawner->config->policy, directory, request->name,
-                                       reply.marker, &size, &err) == 0)
-        reply.marker_size = (uint32_t)size;
-    if (err.code)
-        fill_error(&reply, &err);
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-static void do_store(struct spawner *spawner, const struct spawner_store *request)
-{
-    struct spawner_reply reply = reply_to(&request->head);
-    struct roots_store store = {
-        .tenant = request->tenant,
-        .owner = spawner->config->front,
-        .known = request->known != 0,
-        .limit = {.bytes = request->bytes, .inodes = request->inodes},
-    };
-    struct error err = ERROR_INIT;
-    cleanup_free char *root = NULL;
-    if (!memchr(request->tenant, '\0', sizeof request->tenant) ||
-        !memchr(request->root, '\0', sizeof request->root))
-        error_set(&err, ERROR_INVALID, "a name that does not end");
-    else if (geteuid() != 0)
-        error_set(&err, ERROR_UNSUPPORTED, "only root can set a quota on a directory");
-    else
-        root = path_normalise(request->root, &err);
-    store.root = root;
-    if (root)
-        roots_bound_store(&spawner->config->policy, &store, &err);
-    if (err.code)
-        fill_error(&reply, &err);
-    send_reply(spawner, &reply, NULL, 0);
-}
-
-/* What has only a head. */
-static const struct {
-    uint32_t type;
-    void (*run)(struct spawner *spawner, const struct spawner_request *request);
-} handlers[] = {
-    {SPAWNER_LANE, do_lane},   {SPAWNER_KILL, do_kill},   {SPAWNER_DESTROY, do_destroy},
-    {SPAWNER_PRUNE, do_prune}, {SPAWNER_SWEEP, do_sweep}, {SPAWNER_USAGE, do_usage},
-};
-
-/* false: the caller is gone. */
-static bool serve_request(struct spawner *spawner)
-{
-    static union {
-        struct spawner_request request;
-        struct spawner_adopt adopt;
-        struct spawner_marker marker;
-        struct spawner_store store;
-        unsigned char data[sizeof(struct spawner_request) + SPEC_WIRE_MAX];
-    } in;
-    ssize_t size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
-    if (size == 0 || (size < 0 && size != -EMSGSIZE && size != -EBADMSG))
-        return false;
-    if (size < (ssize_t)sizeof in.request)
-        return true;
-    size_t rest = (size_t)size - sizeof in.request;
-    if (in.request.type == SPAWNER_CREATE)
-        do_create(spawner, &in.request, in.data + sizeof in.request, rest);
-    else if (in.request.type == SPAWNER_ADOPT && size == sizeof in.adopt)
-        do_adopt(spawner, &in.adopt);
-    else if (in.request.type == SPAWNER_MARKER && size == sizeof in.marker)
-        do_marker(spawner, &in.marker);
-    else if (in.request.type == SPAWNER_STORE && size == sizeof in.store)
-        do_store(spawner, &in.store);
-    for (size_t i = 0; i < ARRAY_SIZE(handlers); i++) {
-        if (handlers[i].type == in.request.type && rest == 0)
-            handlers[i].run(spawner, &in.request);
-    }
-    return true;
-}
 
 /* --- children
  * -------------------------------------------------------------------------------------- */
@@ -410,9 +41,9 @@ static void session_ended(struct spawner *spawner, struct spawned *session)
     session->pid = -1; /* somebody else's from now on */
     fd_clear(&session->pidfd);
     /* Nobody need wait for the rest: no process is left. */
-    send_reply(spawner, &reply, NULL, 0);
+    spawner_send(spawner, &reply, NULL, 0);
     if (asked)
-        drop_session(spawner, session);
+        spawned_drop(spawner, session);
     else
         session->state = SESSION_DEAD;
 }
@@ -475,7 +106,7 @@ static void end_everything(struct spawner *spawner)
 {
     for (const struct spawned *session = spawner->sessions; session; session = session->next) {
         if (session->pid > 0 && !session->key[0])
-            end_session(session);
+            spawned_kill(session);
     }
     for (int i = 0; i < LEAVE_TRIES && any_ending(spawner); i++) {
         pid_t pid;
@@ -495,7 +126,7 @@ static void end_everything(struct spawner *spawner)
         }
         while (session->pid > 0 && waitpid(session->pid, NULL, 0) < 0 && errno == EINTR)
             ;
-        drop_session(spawner, session);
+        spawned_drop(spawner, session);
     }
 }
 
@@ -546,7 +177,7 @@ static int prepare(struct spawner *spawner, struct error *err)
         if (spawner->host_netns < 0 || spawner->host_mounts < 0)
             return error_errno(err, errno, "cannot open the host's namespaces");
     }
-    spawner->init_binary = load_init_binary(spawner->config->init_binary, err);
+    spawner->init_binary = init_binary_load(spawner->config->init_binary, err);
     return spawner->init_binary < 0 ? -1 : 0;
 }
 
@@ -560,11 +191,11 @@ static void refuse_all(struct spawner *spawner, const struct error *err)
     ssize_t size;
     do {
         size = fd_receive(spawner->sock, &in, sizeof in, NULL, NULL, 0);
-        struct spawner_reply reply = reply_to(&in.request);
-        fill_error(&reply, err);
+        struct spawner_reply reply = spawner_reply_to(&in.request);
+        spawner_reply_error(&reply, err);
         if (size != 0)
-            send_reply(spawner, &reply, NULL, 0);
-    } while (size > 0 || size == -EMSGSIZE);
+            spawner_send(spawner, &reply, NULL, 0);
+    } while (size > 0 || fd_is_bad_message(size));
 }
 
 /* One piece at a time, so that a request never waits for more than that. */
@@ -585,12 +216,12 @@ enum { EVENT_CALLER = 0, EVENT_CHILDREN = UINT32_MAX }; /* others are numbers of
 static bool serve_event(struct spawner *spawner, int children, uint64_t what)
 {
     if (what == EVENT_CALLER)
-        return serve_request(spawner);
+        return spawner_serve_request(spawner);
     if (what == EVENT_CHILDREN) {
         reap_signalled(spawner, children);
         return true;
     }
-    struct spawned *session = find_session(spawner, (uint32_t)what);
+    struct spawned *session = spawned_find(spawner, (uint32_t)what);
     if (session && session->pidfd >= 0)
         session_ended(spawner, session);
     return true;

@@ -763,6 +763,41 @@ static void test_settle(void **state)
     settle_problem("state_dir: /a/../b\n", "state_dir");
 }
 
+/* The front that reads the configuration again is somebody else than root, who started it. */
+static void test_system_places(void **state)
+{
+    (void)state;
+    static const struct {
+        bool system;
+        const char *file;
+        const char *run_dir;
+        const char *state_dir;
+    } cases[] = {
+        {true, "/etc/boxd/boxd.yaml", "/run/boxd", "/var/lib/boxd"},
+        {false, "/c/boxd/boxd.yaml", "/r/boxd", "/s/boxd"},
+    };
+    setenv("XDG_CONFIG_HOME", "/c", 1);
+    setenv("XDG_RUNTIME_DIR", "/r", 1);
+    setenv("XDG_STATE_HOME", "/s", 1);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct options options = {.system = cases[i].system};
+        struct fixture fixture = {0};
+        cleanup_free char *file = options_config_place(&options);
+        assert_string_equal(file, cases[i].file);
+        config_init(&fixture.config);
+        options_apply(&options, &fixture.config, &fixture.problems);
+        config_settle(&fixture.config, &fixture.problems);
+        check_clean(&fixture);
+        assert_string_equal(fixture.config.run_dir, cases[i].run_dir);
+        assert_string_equal(fixture.config.state_dir, cases[i].state_dir);
+        config_release(&fixture.config);
+        options_release(&options);
+    }
+    unsetenv("XDG_CONFIG_HOME");
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("XDG_STATE_HOME");
+}
+
 static void test_settle_stdio(void **state)
 {
     struct fixture *fixture = *state;
@@ -1049,9 +1084,10 @@ int main(void)
         TEST(test_tree),           TEST(test_tree_unknown),  TEST(test_tree_problems),
         TEST(test_tree_admission), TEST(test_ceiling),       TEST(test_copies),
         TEST(test_flags),          TEST(test_langbot_flags), TEST(test_wrong_flags),
-        TEST(test_settle),         TEST(test_settle_stdio),  TEST(test_differences),
-        TEST(test_print),          TEST(test_token),         TEST(test_control_token),
-        TEST(test_places),         TEST(test_manual),        TEST(test_example),
+        TEST(test_settle),         TEST(test_system_places), TEST(test_settle_stdio),
+        TEST(test_differences),    TEST(test_print),         TEST(test_token),
+        TEST(test_control_token),  TEST(test_places),        TEST(test_manual),
+        TEST(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -299,6 +300,41 @@ static void test_fd_receive_overflow(void **state)
     assert_int_equal(count, 2);
     close(got[0]);
     close(got[1]);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* The words come also where this process can hold no more descriptors. */
+static void test_fd_receive_no_room(void **state)
+{
+    (void)state;
+    int ends[2], fds[3], got[3] = {-7, -7, -7};
+    char buffer[4] = "";
+    size_t count = 3;
+    struct rlimit before, few;
+    pair(ends);
+    for (int i = 0; i < 3; i++)
+        fds[i] = ends[0];
+    int opened = count_fds();
+    int next = dup(ends[0]);
+    close(next);
+    fd_send(ends[0], "abc", 3, fds, 3);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)next + 2; /* two of three */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ssize_t size = fd_receive(ends[1], buffer, sizeof buffer, got, &count, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(size, -EMFILE);
+    assert_true(fd_is_bad_message(size));
+    assert_string_equal(buffer, "abc");
+    assert_int_equal(got[0], -7);
+    assert_int_equal(count_fds(), opened);
+    fd_send(ends[0], "abcd", 4, fds, 3);
+    assert_int_equal(fd_receive(ends[1], buffer, sizeof buffer, got, &count, 0), 4);
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++)
+        close(got[i]);
     close(ends[0]);
     close(ends[1]);
 }
@@ -864,6 +900,7 @@ int main(void)
         cmocka_unit_test(test_fd_write_all_of_much),
         cmocka_unit_test(test_fd_passing),
         cmocka_unit_test(test_fd_receive_overflow),
+        cmocka_unit_test(test_fd_receive_no_room),
         cmocka_unit_test(test_fd_receive_hostile),
         cmocka_unit_test(test_parse_u64),
         cmocka_unit_test(test_parse_size),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -626,6 +627,101 @@ static void test_spawner_lost_made_ahead(void **state)
     close_backend(&f);
 }
 
+/* How many more this process may open. */
+static void allow_descriptors(unsigned more, struct rlimit *ret_before)
+{
+    struct rlimit few;
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, ret_before), 0);
+    few = *ret_before;
+    few.rlim_cur = (rlim_t)next + more;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+}
+
+/* Whichever message it is whose descriptors find no room while a session is made: it is refused,
+   what is half made goes, and the spawner is not given up. */
+static void test_few_descriptors(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct rlimit before;
+    unsigned refused = 0;
+    (void)state;
+    open_losing(&f);
+    for (unsigned more = 0; more < 12; more++) {
+        char key[24];
+        snprintf(key, sizeof key, "00000000000001%02x", more);
+        allow_descriptors(more, &before);
+        make(&f, &made, key);
+        until(&f, &made.ready);
+        setrlimit(RLIMIT_NOFILE, &before);
+        assert_false(lost);
+        if (made.error.code) {
+            assert_int_equal(made.error.code, ERROR_UNAVAILABLE);
+            assert_non_null(strstr(made.error.hint, "LimitNOFILE"));
+            refused++;
+        } else {
+            end(&f, &made);
+        }
+    }
+    assert_in_range(refused, 2, 11); /* without its sockets; without its page; made */
+    make(&f, &made, "00000000000000e2");
+    until(&f, &made.ready);
+    assert_int_equal(made.error.code, 0);
+    end(&f, &made);
+    close_backend(&f);
+}
+
+static void start_terminal(struct fixture *f, struct made *made, struct ran *ran)
+{
+    char *argv[] = {(char *)"sleep", (char *)"100", NULL};
+    char *envp[] = {(char *)"PATH=/usr/bin:/bin", NULL};
+    struct backend_command command = {.argv = argv,
+                                      .envp = envp,
+                                      .cwd = "/workspace",
+                                      .terminal = true,
+                                      .rows = 24,
+                                      .columns = 80,
+                                      .fds = {-1, -1, -1}};
+    *ran = (struct ran){.terminal = -1};
+    ran->process = f->backend->ops->start(made->session, &command, &process_events, ran);
+}
+
+/* The same of a command's lane and of a terminal: the command is refused, its session goes on. */
+static void test_commands_without_descriptors(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran;
+    struct ran other;
+    struct rlimit before;
+    (void)state;
+    open_losing(&f);
+    make(&f, &made, "00000000000000e3");
+    until(&f, &made.ready);
+    start_terminal(&f, &made, &ran);
+    allow_descriptors(0, &before);
+    until(&f, &ran.ended);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(ran.error.code, ERROR_UNAVAILABLE);
+    start(&f, &made, &other, "sleep 0.2; echo other", 0);
+    until(&f, &other.started);
+    start(&f, &made, &ran, "echo in a lane of its own", 0);
+    allow_descriptors(0, &before);
+    until(&f, &ran.ended);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(ran.error.code, ERROR_UNAVAILABLE);
+    close(ran.out);
+    assert_false(lost);
+    finish(&f, &other);
+    assert_string_equal(other.text, "other\n");
+    run(&f, &made, &ran, "echo on");
+    assert_string_equal(ran.text, "on\n");
+    end(&f, &made);
+    close_backend(&f);
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -651,6 +747,8 @@ int main(void)
         cmocka_unit_test(test_made_ahead),
         cmocka_unit_test(test_spawner_lost),
         cmocka_unit_test(test_spawner_lost_made_ahead),
+        cmocka_unit_test(test_few_descriptors),
+        cmocka_unit_test(test_commands_without_descriptors),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
