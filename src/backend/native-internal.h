@@ -263,6 +263,7 @@ struct native_process {
     uint64_t memory_until_ns;
     struct cgroup_usage before;
     struct cgroup_usage after;
+    bool began; /* it has been told so */
     bool killed;
     bool timed_out;
     bool has_exited; /* its first process is over, `exited` is how; its tree is being killed */

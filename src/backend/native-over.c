@@ -10,7 +10,7 @@
 #include "sandbox/seccomp.h"
 
 #define SPACE_TIMEOUT_MS 1000
-#define GONE_WAIT_MS     200
+#define GONE_WAIT_MS     1000
 
 static void name_denied(const struct outcome *outcome, char *ret, size_t size)
 {
@@ -32,7 +32,7 @@ void native_process_deliver(struct native_process *process, const struct error *
     struct native_session *session = session_of(process);
     const struct backend_process_events *events = process->events;
     void *owner = process->owner;
-    bool started = process->state == NATIVE_RUNNING || process->state == NATIVE_ASKING;
+    bool began = process->began;
     struct outcome *outcome = &process->outcome;
     outcome->cause = outcome_cause(outcome, &process->before, &process->after, process->full);
     struct backend_outcome result = {
@@ -47,7 +47,7 @@ void native_process_deliver(struct native_process *process, const struct error *
     name_denied(outcome, result.denied, sizeof result.denied);
     native_session_hold(session);
     native_process_release(process);
-    if (started || !err)
+    if (began || !err)
         events->ended(owner, err ? NULL : &result, err);
     else
         events->started(owner, -1, err);
@@ -58,7 +58,10 @@ void native_process_deliver(struct native_process *process, const struct error *
 
 static void on_no_more_to_learn(uv_timer_t *timer)
 {
-    native_process_deliver(timer->data, NULL);
+    struct native_process *process = timer->data;
+    struct error err = ERROR_INIT;
+    error_set(&err, ERROR_GONE, "the session's launcher has ended");
+    native_process_deliver(process, process->unexplained && !process->began ? &err : NULL);
 }
 
 /* It has ended, but something is still to be learnt that decides what is said of it. */
@@ -133,13 +136,9 @@ void native_process_finish(struct native_process *process, const struct lane_exi
     take_outcome(process, exited);
     uv_timer_stop(&process->timer);
     native_process_leave_lane(process, exited && !process->killed);
-    if (process->state == NATIVE_STARTING && !process->killed) {
-        error_set(&err, ERROR_GONE, "the session's launcher has ended");
-        native_process_deliver(process, &err);
-        return;
-    }
-    /* Nobody said how it ended: either its launcher was killed from inside, which is its own
-       affair, or the session is ending, of which the spawner will tell in a moment. */
+    /* Nobody said how it ended, or whether it began: either its launcher was killed from inside,
+       which is its own affair, or the session is ending, of which the spawner will tell in a
+       moment. */
     process->unexplained = !exited && !process->killed;
     if (process->unexplained && session->state != NATIVE_LIVE) {
         error_set(&err, ERROR_GONE, "the session ended under the command");
@@ -157,8 +156,8 @@ void native_process_finish(struct native_process *process, const struct lane_exi
 void native_process_lost(struct native_process *process, const struct error *why)
 {
     if (process->state == NATIVE_ASKING) {
-        native_process_deliver(process,
-                               process->unexplained && !session_of(process)->oom ? why : NULL);
+        bool out_of_memory = process->began && session_of(process)->oom;
+        native_process_deliver(process, process->unexplained && !out_of_memory ? why : NULL);
         return;
     }
     /* It may have ended in time, and said so. */

@@ -129,6 +129,11 @@ static void on_refused(uv_timer_t *timer)
     native_process_fail(process, &err);
 }
 
+static void on_launcher_gone(uv_timer_t *timer)
+{
+    native_process_finish(timer->data, NULL);
+}
+
 static void send_in_lane(struct native_process *process, struct native_lane *lane,
                          const struct command_request *request)
 {
@@ -140,12 +145,10 @@ static void send_in_lane(struct native_process *process, struct native_lane *lan
     native_lane_measure(lane, &process->before);
     process->started_ns = clock_monotonic_ns();
     int rc = command_send(lane->sock, request, &err);
-    if (rc == -EPIPE)
-        error_set(&err, ERROR_GONE, "the session's launcher has ended");
     if (rc < 0) {
         /* Told from the loop: whoever asked for it has not got its pointer yet. */
         process->error = err;
-        uv_timer_start(&process->timer, on_refused, 0, 0);
+        uv_timer_start(&process->timer, rc == -EPIPE ? on_launcher_gone : on_refused, 0, 0);
         return;
     }
     uv_timer_start(&process->timer, on_late, START_TIMEOUT_MS, 0);
@@ -284,6 +287,7 @@ static void take_started(struct native_process *process, const struct lane_start
         native_session_drop(session);
         return;
     }
+    process->began = true;
     process->pid = started->pid;
     process->state = NATIVE_RUNNING;
     process->events->started(process->owner, terminal, NULL);

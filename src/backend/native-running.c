@@ -136,6 +136,7 @@ struct backend_process *native_adopt_process(struct backend_session *base, uint3
     if (lane->state != NATIVE_LANE_CLOSED)
         return NULL;
     struct native_process *process = native_process_new(session, keep_id, events, owner);
+    process->began = true;
     process->state = NATIVE_RUNNING;
     process->lane = lane;
     process->pid = kept->pid;

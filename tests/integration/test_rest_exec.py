@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import random
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -708,3 +709,30 @@ def test_broken_session_is_made_anew(daemon):
     again = session.client.post("/v1/sessions", {"session_id": session.name}).ok(201)
     assert again["backend_session_id"] != known
     assert session.out("echo new") == "new\n"
+
+
+def test_a_dying_session_is_not_used_again(daemon):
+    """A command that is about to begin loses its session before boxd is told: once that is answered, the name is
+    free."""
+    session = daemon.session()
+    known = session.info()["backend_session_id"]
+    init, spawner = init_of(session), daemon.spawner()
+    session.out("true")
+    stopped = [spawner, *hostview.children(init)]  # who tells of the end, and who would begin it
+    assert len(stopped) > 1
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            refused = pool.submit(session.client.post, f"{session.path}/exec", {"cmd": "echo x"})
+            time.sleep(0.2)
+            os.kill(init, signal.SIGKILL)
+            time.sleep(0.1)
+            early = refused.done()
+            os.kill(spawner, signal.SIGCONT)
+            refused.result().error(404, "BoxSessionNotFoundError")
+    finally:
+        os.kill(spawner, signal.SIGCONT)
+    assert not early
+    again = session.client.post("/v1/sessions", {"session_id": session.name}).ok(201)
+    assert again["backend_session_id"] != known
