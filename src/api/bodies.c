@@ -101,6 +101,11 @@ static const struct field spec_fields[] = {
      SPEC(workspace_quota_mb),
      .max = 1073741824,
      .about = "0: none."},
+    {.name = "recreate",
+     .kind = FIELD_FLAG,
+     SPEC(recreate),
+     .about = "Whether a session that is there with other mounts is ended and made anew (the "
+              "default); false: one that lacks a mount is refused (409)."},
 };
 
 #define EXEC(member) .offset = offsetof(struct exec_order, member)

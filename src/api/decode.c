@@ -18,12 +18,25 @@ static int decode(const json_t *object, const struct route_body *body, void *con
     return fields_decode(object, parts, count, FIELDS_STRICT, err);
 }
 
+/* What a request does not name may be otherwise in a session that is there: only LangBot sends all
+   of it. */
+static uint32_t named_fields(const json_t *body)
+{
+    uint32_t named = 0;
+    for (int field = 0; field < SPEC_FIELD_MAX; field++) {
+        if (json_object_get(body, spec_field_name((enum spec_field)field)))
+            named |= UINT32_C(1) << field;
+    }
+    return named;
+}
+
 /* The defaults, ready to be written over. */
 static void spec_begin(const json_t *body, const struct session_spec *defaults,
                        struct session_spec *ret)
 {
     session_spec_copy(ret, defaults);
     free(steal_ptr(ret->name));
+    ret->named = named_fields(body);
     if (!json_object_get(body, "extra_mounts"))
         return;
     for (size_t i = 0; i < ret->mount_count; i++) {

@@ -123,11 +123,11 @@ void later_begin(struct later *later, struct api *api, struct http_request *req,
 /* The thing is there. True: the client too, and is to be answered. False: it is all over. */
 bool later_due(struct later *later);
 
-/* One with nothing around it but names. */
+/* One with nothing around it but names, each of which may be NULL. */
 struct named_later {
     struct later later;
     char *session;
-    char *name; /* may be NULL */
+    char *name;
 };
 struct named_later *named_later_new(struct call *call, const char *session, const char *name);
 /* {"key":"name"} */

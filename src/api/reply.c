@@ -96,7 +96,7 @@ static void named_free(struct later *later)
 struct named_later *named_later_new(struct call *call, const char *session, const char *name)
 {
     struct named_later *named = xcalloc(1, sizeof *named);
-    named->session = xstrdup(session);
+    named->session = session ? xstrdup(session) : NULL;
     named->name = name ? xstrdup(name) : NULL;
     later_begin(&named->later, call->api, call->req, named_free);
     return named;

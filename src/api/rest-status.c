@@ -63,20 +63,31 @@ void rest_status(struct call *call)
     reply_json(call->req, 200, &out);
 }
 
+static void on_described(void *data, const json_t *described, const struct error *err)
+{
+    struct named_later *named = data;
+    if (!later_due(&named->later))
+        return;
+    if (err) {
+        reply_error(named->later.api, named->later.req, err);
+        return;
+    }
+    cleanup_json_out struct json_out out = JSON_OUT_INIT;
+    out_open(&out, NULL, '{');
+    out_text(&out, "version", named->later.api->config.version);
+    out_text(&out, "backend", named->name);
+    out_open(&out, "backends", '{');
+    out_tree(&out, named->name, described);
+    out_close(&out, '}');
+    out_close(&out, '}');
+    reply_json(named->later.req, 200, &out);
+}
+
 void rest_capabilities(struct call *call)
 {
     struct backend *backend = runtime_backend(call->api->runtime);
-    cleanup_json json_t *described =
-        backend->ops->describe ? backend->ops->describe(backend) : NULL;
-    cleanup_json_out struct json_out out = JSON_OUT_INIT;
-    out_open(&out, NULL, '{');
-    out_text(&out, "version", call->api->config.version);
-    out_text(&out, "backend", backend->ops->name);
-    out_open(&out, "backends", '{');
-    out_tree(&out, backend->ops->name, described);
-    out_close(&out, '}');
-    out_close(&out, '}');
-    reply_json(call->req, 200, &out);
+    struct named_later *named = named_later_new(call, NULL, backend->ops->name);
+    backend->ops->describe(backend, on_described, named);
 }
 
 static uint64_t count_fds(int dir)

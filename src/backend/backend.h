@@ -148,9 +148,11 @@ struct backend_ops {
     int (*file)(struct backend_session *session, const struct file_request *request,
                 const char *path, const char *to, int *ret_sock, struct error *err);
 
-    /* For /v1/capabilities: what its sessions are isolated by, and what it can do. A new reference.
-     */
-    json_t *(*describe)(struct backend *backend);
+    /* For /v1/capabilities: what its sessions are isolated by, and what it can do. `done`, once,
+       also before this returns; `described` stays the backend's. */
+    void (*describe)(struct backend *backend,
+                     void (*done)(void *data, const json_t *described, const struct error *err),
+                     void *data);
     /* The bytes of a small file of the host, read with the backend's rights: `name` is one
        component, not a link, regular, 1 to 1,024 bytes; `directory` lies below an allowed root, and
        no link leads out of it. ERROR_NOT_FOUND, ERROR_DENIED, ERROR_INVALID. */

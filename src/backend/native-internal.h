@@ -6,6 +6,7 @@
      native-session.c   init's messages, the end of a session
      native-lane.c      lanes opened, used, closed
      native-marker.c    small files of the host
+     native-describe.c  what the machine can
      native-process.c   the life of a command, until it runs …
      native-running.c   … while it runs …
      native-over.c      … and when it is over
@@ -103,6 +104,9 @@ void native_calls_fail(struct native *native);
 /* native-marker.c: as backend.h has it. */
 void native_store(struct backend *backend, const struct backend_bound *bound, backend_done done,
                   void *data);
+void native_describe(struct backend *backend,
+                     void (*done)(void *data, const json_t *described, const struct error *err),
+                     void *data);
 void native_marker(struct backend *backend, const char *directory, const char *name,
                    void (*done)(void *data, const void *bytes, size_t size,
                                 const struct error *err),

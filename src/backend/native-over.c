@@ -137,10 +137,11 @@ void native_process_finish(struct native_process *process, const struct lane_exi
     uv_timer_stop(&process->timer);
     native_process_leave_lane(process, exited && !process->killed);
     /* Nobody said how it ended, or whether it began: either its launcher was killed from inside,
-       which is its own affair, or the session is ending, of which the spawner will tell in a
-       moment. */
+       which is its own affair, or the session is ending or could not be made, of which the spawner
+       or init will tell in a moment. */
+    bool over = session->state == NATIVE_LEAVING || session->state == NATIVE_ENDED;
     process->unexplained = !exited && !process->killed;
-    if (process->unexplained && session->state != NATIVE_LIVE) {
+    if (process->unexplained && over) {
         error_set(&err, ERROR_GONE, "the session ended under the command");
         native_process_deliver(process, &err);
     } else if (process->unexplained) {

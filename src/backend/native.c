@@ -419,31 +419,6 @@ static const char *native_cgroup_kind(struct backend *backend)
     return names[((const struct native *)backend)->cgroup];
 }
 
-static json_t *native_describe(struct backend *backend)
-{
-    static const char *const cgroups[] = {"none", "v1", "v2"};
-    struct native *native = (struct native *)backend;
-    struct facts facts = {0};
-    struct cgroup_root *root = NULL;
-    const char *fix = NULL;
-    facts_gather(&facts);
-    if (cgroup_root_open(&root, NULL) == 0)
-        facts_set_cgroup(&facts, root);
-    const char *no_network = net_unavailable(&fix);
-    json_t *described = json_pack(
-        "{s:s, s:b, s:[s,s,s,s,s,s,s], s:b, s:b, s:s, s:s, s:{s:b, s:b, s:b}, s:{s:b, s:s*}, s:b}",
-        "name", "native", "available", native->reason[0] == '\0', "namespaces", "user", "mount",
-        "pid", "net", "ipc", "uts", "cgroup", "seccomp", 1, "no_new_privileges", 1, "ids",
-        facts.root ? "a range for each session" : "the user's own", "cgroups",
-        cgroups[facts.cgroup < CGROUP_VERSION_MAX ? facts.cgroup : 0], "limits", "memory",
-        facts.limits_memory, "cpu", facts.limits_cpu, "pids", facts.limits_pids, "network",
-        "available", no_network == NULL, "reason", no_network, "survives_restart", 1);
-    facts_release(&facts);
-    if (root)
-        cgroup_root_close(root);
-    return described;
-}
-
 static void on_closed(uv_handle_t *handle)
 {
     free(handle->data);

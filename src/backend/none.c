@@ -3,6 +3,7 @@
    is ever made by it, because unavailable() is asked first, and none is adopted, because records
    name the backend they are of; so what works on sessions is not there. */
 #include "backend/backend.h"
+#include "core/json.h"
 #include "core/mem.h"
 
 struct none_backend {
@@ -23,11 +24,15 @@ static void none_sweep(struct backend *base)
     (void)base;
 }
 
-static json_t *none_describe(struct backend *base)
+static void none_describe(struct backend *base,
+                          void (*done)(void *data, const json_t *described,
+                                       const struct error *err),
+                          void *data)
 {
     const struct none_backend *backend = (const struct none_backend *)base;
-    return json_pack("{s:s, s:s, s:[]}", "name", base->ops->name, "reason", backend->why,
-                     "isolation");
+    cleanup_json json_t *described =
+        json_pack("{s:s, s:s, s:[]}", "name", base->ops->name, "reason", backend->why, "isolation");
+    done(data, described, NULL);
 }
 
 static void on_refusal_closed(uv_handle_t *handle)

@@ -24,6 +24,7 @@
 
 #include "backend/backend.h"
 #include "core/fd.h"
+#include "core/json.h"
 #include "sandbox/roots.h"
 
 #define SLOW_MS 20
@@ -726,9 +727,13 @@ static int null_file(struct backend_session *base, const struct file_request *re
     return error_set(err, ERROR_UNSUPPORTED, "the null backend has no files");
 }
 
-static json_t *null_describe(struct backend *base)
+static void null_describe(struct backend *base,
+                          void (*done)(void *data, const json_t *described,
+                                       const struct error *err),
+                          void *data)
 {
-    return json_pack("{s:s, s:[]}", "name", base->ops->name, "isolation");
+    cleanup_json json_t *described = json_pack("{s:s, s:[]}", "name", base->ops->name, "isolation");
+    done(data, described, NULL);
 }
 
 /* It has no roots: whatever directory is asked for is one. */

@@ -22,6 +22,16 @@ static const char *const mount_mode_names[MOUNT_MODE_MAX] = {
 #undef X
 };
 
+const char *spec_field_name(enum spec_field field)
+{
+    static const char *const names[SPEC_FIELD_MAX] = {
+#define X(name, text) [SPEC_##name] = text,
+        SPEC_FIELDS(X)
+#undef X
+    };
+    return names[field];
+}
+
 const char *mount_mode_name(enum mount_mode mode)
 {
     return (unsigned)mode < MOUNT_MODE_MAX ? mount_mode_names[mode] : "invalid";
@@ -46,6 +56,8 @@ void session_spec_init(struct session_spec *spec)
         .memory_mb = 512,
         .pids_limit = 128,
         .read_only_rootfs = true,
+        .named = UINT32_MAX,
+        .recreate = true,
     };
 }
 

@@ -39,6 +39,31 @@ struct session_mount {
     bool of_store; /* a skill's package: found by boxd, so that no allowed root need hold it */
 };
 
+/* What a session that is there may have otherwise than it is asked for. */
+#define SPEC_FIELDS(X)                          \
+    X(NETWORK, "network")                       \
+    X(IMAGE, "image")                           \
+    X(HOST_PATH, "host_path")                   \
+    X(HOST_PATH_MODE, "host_path_mode")         \
+    X(MOUNT_PATH, "mount_path")                 \
+    X(PERSISTENT, "persistent")                 \
+    X(CPUS, "cpus")                             \
+    X(MEMORY_MB, "memory_mb")                   \
+    X(PIDS_LIMIT, "pids_limit")                 \
+    X(READ_ONLY_ROOTFS, "read_only_rootfs")     \
+    X(WORKSPACE_QUOTA_MB, "workspace_quota_mb") \
+    X(EXTRA_MOUNTS, "extra_mounts")             \
+    X(SKILLS, "skills") /* which are mounts, too */
+
+enum spec_field {
+#define X(name, text) SPEC_##name,
+    SPEC_FIELDS(X)
+#undef X
+        SPEC_FIELD_MAX,
+};
+
+const char *spec_field_name(enum spec_field field);
+
 struct session_spec {
     char *name; /* session_id: not empty, at most SESSION_NAME_MAX bytes, no control characters */
     char *image;
@@ -54,7 +79,10 @@ struct session_spec {
     uint32_t pids_limit;
     bool read_only_rootfs;
     uint64_t workspace_quota_mb; /* 0: none */
-    /* How it is to be made, not what it is: not compared, not remembered. */
+    /* How it is asked for and made, not what it is: not compared, not remembered. */
+    uint32_t named; /* bits by enum spec_field: only these must be as asked for in a session that is
+                       there already */
+    bool recreate;  /* one with other mounts is made anew; false: SESSION_CONFLICT */
     struct strings skills; /* names in the skill store: whoever asks the runtime has made mounts of
                               them before */
     bool own_host_path;    /* boxd's own choice, so that no allowed root need hold it */

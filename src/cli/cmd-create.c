@@ -29,6 +29,7 @@ static int create_body(struct client *client, void *target, const struct operand
     if (run_options_to_spec(options, &spec, err) < 0)
         return -1;
     json_object_set_new(spec, "session_id", json_string(words->words[0]));
+    json_object_set_new(spec, "recreate", json_false());
     if (client_request(client, "POST", "/v1/sessions", spec, &info, err) < 0) {
         if (options->skills.count > 0 && err->code == ERROR_NOT_FOUND)
             error_hint(err, "box skill ls lists the skills there are");

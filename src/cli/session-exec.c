@@ -79,7 +79,7 @@ static int make_body(const struct run_options *options, json_t **ret, struct err
     json_object_set_new(body, "env", env);
     if (options->workdir && json_object_set_new(body, "workdir", json_string(options->workdir)) < 0)
         return error_set(err, ERROR_INVALID, "the working directory is not UTF-8");
-    if (options->timeout_ms)
+    if (options->given & GIVEN_TIMEOUT)
         json_object_set_new(body, "timeout_sec", json_real((double)options->timeout_ms / 1000));
     if (options->concurrent)
         json_object_set_new(body, "concurrent", json_true());
@@ -171,7 +171,7 @@ static int conclude(struct client *client, struct run_options *options,
     result.errors.errnum = streaming->errnums[1];
     find_limits(client, options, result.outcome.cause);
     /* A time limit that nobody named is boxd's: what has passed tells it, to the second. */
-    if (options->timeout_ms == 0)
+    if (!(options->given & GIVEN_TIMEOUT))
         options->timeout_ms = result.outcome.wall_us / 1000 / 1000 * 1000;
     if (!options->quiet && !options->client.json)
         run_explain(options, &result, stderr);
@@ -197,79 +197,6 @@ static int attempt(struct client *client, const struct run_options *options, con
     return follow(client, ret, err);
 }
 
-/* Mounts of skills are known by their places: boxd looks them up anew, for where it keeps them is
-   no place that a client may name. */
-static const char *skill_of(const json_t *mount)
-{
-    static const char above[] = "/workspace/.skills/";
-    const char *path = client_text(mount, "mount_path");
-    bool below = strncmp(path, above, sizeof above - 1) == 0;
-    return below ? path + sizeof above - 1 : NULL;
-}
-
-static bool has_text(const json_t *array, const char *text)
-{
-    for (size_t i = 0; i < json_array_size(array); i++) {
-        const char *item = json_string_value(json_array_get(array, i));
-        if (item && strcmp(item, text) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* In their old order, and the new ones behind them: the same mounts in another order would be
-   others. */
-static void keep_mounts(json_t *spec, const json_t *info)
-{
-    const json_t *mounts = json_object_get(info, "extra_mounts");
-    const json_t *named = json_object_get(spec, "skills");
-    cleanup_json json_t *others = json_array();
-    cleanup_json json_t *skills = json_array();
-    for (size_t i = 0; i < json_array_size(mounts); i++) {
-        json_t *mount = json_array_get(mounts, i);
-        const char *skill = skill_of(mount);
-        if (skill)
-            json_array_append_new(skills, json_string(skill));
-        else
-            json_array_append(others, mount);
-    }
-    for (size_t i = 0; i < json_array_size(named); i++) {
-        const char *name = json_string_value(json_array_get(named, i));
-        if (!has_text(skills, name))
-            json_array_append(skills, json_array_get(named, i));
-    }
-    if (!json_object_get(spec, "extra_mounts") && json_array_size(others) > 0)
-        json_object_set(spec, "extra_mounts", others);
-    if (json_array_size(skills) > 0)
-        json_object_set(spec, "skills", skills);
-}
-
-/* What was not named is as it is, in a session that is there: boxd then compares nothing but what
-   was, and does not take mounts that were not named for mounts that are to go. */
-static int complete_spec(struct client *client, const char *session, json_t *spec,
-                         struct error *err)
-{
-    static const char *const fields[] = {
-        "image", "network",   "host_path",  "host_path_mode",   "mount_path",        "persistent",
-        "cpus",  "memory_mb", "pids_limit", "read_only_rootfs", "workspace_quota_mb"};
-    cleanup_json json_t *info = NULL;
-    cleanup_free char *target = client_target("/v1/sessions/%s", session);
-    struct error why = ERROR_INIT;
-    if (client_get(client, target, &info, &why) < 0) {
-        if (why.code == ERROR_NO_SESSION)
-            return 0;
-        *err = why;
-        return -1;
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-        json_t *value = json_object_get(info, fields[i]);
-        if (value && !json_is_null(value) && !json_object_get(spec, fields[i]))
-            json_object_set(spec, fields[i], value);
-    }
-    keep_mounts(spec, info);
-    return 0;
-}
-
 /* A session that is there is taken as it is, unless the line says what it should be: then boxd
    compares. */
 static int run_command(struct client *client, const struct run_options *options, json_t *body,
@@ -278,9 +205,9 @@ static int run_command(struct client *client, const struct run_options *options,
     cleanup_json json_t *spec = NULL;
     if (run_options_to_spec(options, &spec, err) < 0)
         return -1;
-    if (json_object_size(spec) > 0) {
-        if (complete_spec(client, options->session, spec, err) < 0)
-            return -1;
+    bool says = json_object_size(spec) > 0;
+    json_object_set_new(spec, "recreate", json_false());
+    if (says) {
         json_object_set(body, "spec", spec);
         return attempt(client, options, body, ret, err);
     }

@@ -14,15 +14,15 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static int conflict(const struct session_spec *is, const char *field, const char *value,
+static int conflict(const struct session_spec *is, enum spec_field field, const char *value,
                     struct error *err)
 {
-    error_set(err, ERROR_SESSION_CONFLICT, "session '%s' exists with %s = %.160s", is->name, field,
-              value);
+    error_set(err, ERROR_SESSION_CONFLICT, "session '%s' exists with %s = %.160s", is->name,
+              spec_field_name(field), value);
     return error_hint(err, "ask for that, use another session_id, or delete the session first");
 }
 
-static int conflict_number(const struct session_spec *is, const char *field, double value,
+static int conflict_number(const struct session_spec *is, enum spec_field field, double value,
                            struct error *err)
 {
     char text[40];
@@ -30,36 +30,42 @@ static int conflict_number(const struct session_spec *is, const char *field, dou
     return conflict(is, field, text, err);
 }
 
-static int conflict_flag(const struct session_spec *is, const char *field, bool value,
+static int conflict_flag(const struct session_spec *is, enum spec_field field, bool value,
                          struct error *err)
 {
     return conflict(is, field, value ? "true" : "false", err);
 }
 
+static bool names(const struct session_spec *wanted, enum spec_field field)
+{
+    return wanted->named >> field & 1;
+}
+
 static int fits(const struct session_spec *is, const struct session_spec *wanted, struct error *err)
 {
-    if (is->network != wanted->network)
-        return conflict(is, "network", is->network ? "on" : "off", err);
-    if (!same_text(is->image, wanted->image))
-        return conflict(is, "image", is->image, err);
-    if (!same_text(is->host_path, wanted->host_path))
-        return conflict(is, "host_path", is->host_path ? is->host_path : "null", err);
-    if (is->host_path_mode != wanted->host_path_mode)
-        return conflict(is, "host_path_mode", mount_mode_name(is->host_path_mode), err);
-    if (!same_text(is->mount_path, wanted->mount_path))
-        return conflict(is, "mount_path", is->mount_path, err);
-    if (is->persistent != wanted->persistent)
-        return conflict_flag(is, "persistent", is->persistent, err);
-    if (is->cpus < wanted->cpus || is->cpus > wanted->cpus)
-        return conflict_number(is, "cpus", is->cpus, err);
-    if (is->memory_mb != wanted->memory_mb)
-        return conflict_number(is, "memory_mb", (double)is->memory_mb, err);
-    if (is->pids_limit != wanted->pids_limit)
-        return conflict_number(is, "pids_limit", is->pids_limit, err);
-    if (is->read_only_rootfs != wanted->read_only_rootfs)
-        return conflict_flag(is, "read_only_rootfs", is->read_only_rootfs, err);
-    if (is->workspace_quota_mb != wanted->workspace_quota_mb)
-        return conflict_number(is, "workspace_quota_mb", (double)is->workspace_quota_mb, err);
+    if (names(wanted, SPEC_NETWORK) && is->network != wanted->network)
+        return conflict(is, SPEC_NETWORK, is->network ? "on" : "off", err);
+    if (names(wanted, SPEC_IMAGE) && !same_text(is->image, wanted->image))
+        return conflict(is, SPEC_IMAGE, is->image, err);
+    if (names(wanted, SPEC_HOST_PATH) && !same_text(is->host_path, wanted->host_path))
+        return conflict(is, SPEC_HOST_PATH, is->host_path ? is->host_path : "null", err);
+    if (names(wanted, SPEC_HOST_PATH_MODE) && is->host_path_mode != wanted->host_path_mode)
+        return conflict(is, SPEC_HOST_PATH_MODE, mount_mode_name(is->host_path_mode), err);
+    if (names(wanted, SPEC_MOUNT_PATH) && !same_text(is->mount_path, wanted->mount_path))
+        return conflict(is, SPEC_MOUNT_PATH, is->mount_path, err);
+    if (names(wanted, SPEC_PERSISTENT) && is->persistent != wanted->persistent)
+        return conflict_flag(is, SPEC_PERSISTENT, is->persistent, err);
+    if (names(wanted, SPEC_CPUS) && (is->cpus < wanted->cpus || is->cpus > wanted->cpus))
+        return conflict_number(is, SPEC_CPUS, is->cpus, err);
+    if (names(wanted, SPEC_MEMORY_MB) && is->memory_mb != wanted->memory_mb)
+        return conflict_number(is, SPEC_MEMORY_MB, (double)is->memory_mb, err);
+    if (names(wanted, SPEC_PIDS_LIMIT) && is->pids_limit != wanted->pids_limit)
+        return conflict_number(is, SPEC_PIDS_LIMIT, is->pids_limit, err);
+    if (names(wanted, SPEC_READ_ONLY_ROOTFS) && is->read_only_rootfs != wanted->read_only_rootfs)
+        return conflict_flag(is, SPEC_READ_ONLY_ROOTFS, is->read_only_rootfs, err);
+    if (names(wanted, SPEC_WORKSPACE_QUOTA_MB) &&
+        is->workspace_quota_mb != wanted->workspace_quota_mb)
+        return conflict_number(is, SPEC_WORKSPACE_QUOTA_MB, (double)is->workspace_quota_mb, err);
     return 0;
 }
 
@@ -82,10 +88,20 @@ static bool has_mounts_of(const struct session_spec *spec, const struct session_
     return true;
 }
 
-/* In whatever order; one that is not mounted is none. */
-static bool same_mounts(const struct session_spec *a, const struct session_spec *b)
+/* In whatever order; one that is not mounted is none. More than was asked for are worth no
+   refusal. */
+static bool has_wanted_mounts(const struct session_spec *is, const struct session_spec *wanted)
 {
-    return has_mounts_of(a, b) && has_mounts_of(b, a);
+    if (!names(wanted, SPEC_EXTRA_MOUNTS) && !names(wanted, SPEC_SKILLS))
+        return true;
+    return has_mounts_of(is, wanted) && (!wanted->recreate || has_mounts_of(wanted, is));
+}
+
+static int conflict_mounts(const struct session_spec *is, struct error *err)
+{
+    error_set(err, ERROR_SESSION_CONFLICT, "session '%s' exists without these mounts", is->name);
+    return error_hint(err, "use another session_id, or delete the session first, with all that is "
+                           "in it");
 }
 
 /* --- may it be made? -------------------------------------------------------------------------- */
@@ -100,7 +116,7 @@ static int check_root(const struct runtime *runtime, const char *field, const ch
             return 0;
     }
     error_set(err, ERROR_DENIED, "%s '%.200s' lies outside the allowed roots", field, path);
-    return error_hint(err, "allowed_roots in boxd's configuration says what may be mounted");
+    return error_hint(err, "mounts.allowed_roots of boxd.yaml says what may be mounted");
 }
 
 /* The spawner checks again, by descriptor; this is the early and clear answer. */
@@ -133,7 +149,7 @@ static int may_create(const struct runtime *runtime, const struct session_spec *
     if (runtime->table.count >= runtime->config.max_sessions) {
         error_set(err, ERROR_CAPACITY, "there are %zu sessions, and max_sessions is %u",
                   runtime->table.count, runtime->config.max_sessions);
-        return error_hint(err, "delete sessions that are not needed, or raise max_sessions");
+        return error_hint(err, "delete sessions that are not needed, or raise limits.max_sessions");
     }
     return 0;
 }
@@ -360,7 +376,7 @@ void opening_go(struct opening *opening)
     if (!ending && session->state != SESSION_BROKEN) {
         if (fits(&session->spec, &opening->spec, &err) < 0)
             return opening_fail(opening, &err);
-        if (same_mounts(&session->spec, &opening->spec)) {
+        if (has_wanted_mounts(&session->spec, &opening->spec)) {
             give(opening, session);
             opening->task.run = on_opening;
             if (session->state == SESSION_STARTING)
@@ -369,6 +385,8 @@ void opening_go(struct opening *opening)
                 task_later(runtime, &opening->task);
             return;
         }
+        if (!opening->spec.recreate && conflict_mounts(&session->spec, &err) < 0)
+            return opening_fail(opening, &err);
         if (session->state == SESSION_STARTING) {
             list_append(&session->openings, &opening->link);
             return;

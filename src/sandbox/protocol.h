@@ -214,13 +214,14 @@ enum spawner_message {
     SPAWNER_LANE,            /* make `lane`; the way into it comes back */
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
-    SPAWNER_ADOPT,  /* struct spawner_adopt: a session of an earlier spawner; its control socket
-                       comes back */
-    SPAWNER_PRUNE,  /* kill what is in lanes other than those of `lanes` */
-    SPAWNER_SWEEP,  /* remove what earlier spawners left and nobody adopted */
-    SPAWNER_USAGE,  /* what the session uses now */
-    SPAWNER_MARKER, /* struct spawner_marker: the bytes of a file below an allowed root */
-    SPAWNER_STORE,  /* struct spawner_store: a hard limit on a skill store of the caller's */
+    SPAWNER_ADOPT,   /* struct spawner_adopt: a session of an earlier spawner; its control socket
+                        comes back */
+    SPAWNER_PRUNE,   /* kill what is in lanes other than those of `lanes` */
+    SPAWNER_SWEEP,   /* remove what earlier spawners left and nobody adopted */
+    SPAWNER_USAGE,   /* what the session uses now */
+    SPAWNER_MARKER,  /* struct spawner_marker: the bytes of a file below an allowed root */
+    SPAWNER_STORE,   /* struct spawner_store: a hard limit on a skill store of the caller's */
+    SPAWNER_MACHINE, /* what this machine lets the spawner do */
     SPAWNER_REPLY,
     SPAWNER_ENDED, /* unasked: the session's init is gone; `lane` is 1 if the kernel killed for
                       memory in it */
@@ -277,6 +278,15 @@ struct spawner_usage {
     uint32_t processes;
 };
 
+/* Bits of what the machine can. */
+enum spawner_can {
+    SPAWNER_CAN_RANGES = 1, /* user ids of its own for each session */
+    SPAWNER_CAN_MEMORY = 2, /* limits, by `cgroup` */
+    SPAWNER_CAN_CPU = 4,
+    SPAWNER_CAN_PIDS = 8,
+    SPAWNER_CAN_NETWORK = 16, /* else `message` says why not */
+};
+
 struct spawner_reply {
     uint32_t type;
     uint32_t request; /* the type it answers */
@@ -287,7 +297,8 @@ struct spawner_reply {
     int32_t errnum;
     int32_t host_pid; /* of init, for people */
     uint32_t cgroup;  /* enum cgroup_version of the lane's descriptors; SWEEP: of what holds all
-                         limits of a session */
+                         limits of a session; MACHINE: of what there is */
+    uint32_t can;     /* MACHINE: enum spawner_can */
     uint32_t
         cgroup_fds; /* bit i set: descriptor i of enum cgroup_fd is among those sent, in order */
     uint32_t range;

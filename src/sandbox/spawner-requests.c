@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the spawner is asked for, one function a request. Each is answered once; SPAWNER_DESTROY
    when the session's init has been reaped, all others at once. */
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -207,6 +209,42 @@ static void do_sweep(struct spawner *spawner, const struct spawner_request *requ
     spawner_send(spawner, &reply, NULL, 0);
 }
 
+static struct spawner_reply machine_reply(const struct spawner *spawner,
+                                          const struct spawner_request *request)
+{
+    const struct facts *facts = &spawner->facts;
+    struct spawner_reply reply = spawner_reply_to(request);
+    const char *fix = NULL;
+    const char *no_network = net_unavailable(&fix);
+    reply.cgroup = facts->cgroup;
+    reply.can =
+        (facts->root ? SPAWNER_CAN_RANGES : 0) | (facts->limits_memory ? SPAWNER_CAN_MEMORY : 0) |
+        (facts->limits_cpu ? SPAWNER_CAN_CPU : 0) | (facts->limits_pids ? SPAWNER_CAN_PIDS : 0) |
+        (no_network ? 0 : SPAWNER_CAN_NETWORK);
+    if (no_network)
+        snprintf(reply.message, sizeof reply.message, "%s", no_network);
+    return reply;
+}
+
+/* Answered by a process of its own: the library that it takes to find out about the network is
+   nothing to be copied into each session that is made from here. */
+static void do_machine(struct spawner *spawner, const struct spawner_request *request)
+{
+    struct error err = ERROR_INIT;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct spawner_reply reply = machine_reply(spawner, request);
+        spawner_send(spawner, &reply, NULL, 0);
+        _exit(0);
+    }
+    if (pid > 0)
+        return;
+    struct spawner_reply reply = spawner_reply_to(request);
+    error_errno(&err, errno, "cannot fork");
+    spawner_reply_error(&reply, &err);
+    spawner_send(spawner, &reply, NULL, 0);
+}
+
 static void do_usage(struct spawner *spawner, const struct spawner_request *request)
 {
     struct spawner_reply reply = spawner_reply_to(request);
@@ -276,8 +314,9 @@ static const struct {
     uint32_t type;
     void (*run)(struct spawner *spawner, const struct spawner_request *request);
 } handlers[] = {
-    {SPAWNER_LANE, do_lane},   {SPAWNER_KILL, do_kill},   {SPAWNER_DESTROY, do_destroy},
-    {SPAWNER_PRUNE, do_prune}, {SPAWNER_SWEEP, do_sweep}, {SPAWNER_USAGE, do_usage},
+    {SPAWNER_LANE, do_lane},       {SPAWNER_KILL, do_kill},   {SPAWNER_DESTROY, do_destroy},
+    {SPAWNER_PRUNE, do_prune},     {SPAWNER_SWEEP, do_sweep}, {SPAWNER_USAGE, do_usage},
+    {SPAWNER_MACHINE, do_machine},
 };
 
 bool spawner_serve_request(struct spawner *spawner)

@@ -27,6 +27,9 @@ static int open_marker(int dir, const char *name, int flags);
 #define syscall(...)               call_kernel(__VA_ARGS__)
 #define unlinkat(dir, name, flags) remove_socket(dir, name, flags)
 #define geteuid()                  0 /* who is not root is refused, and there is nothing to see */
+#define fork()                     (-1) /* it is answered all the same */
+#include "sandbox/spawner-requests.c"
+#undef fork
 #include "sandbox/spawner.c"
 #include "sandbox/spawner-adopt.c"
 #undef kill
@@ -331,6 +334,7 @@ static int replies_owed(const uint8_t *data, size_t size)
     case SPAWNER_PRUNE:
     case SPAWNER_SWEEP:
     case SPAWNER_USAGE:
+    case SPAWNER_MACHINE:
         return size == sizeof request;
     default:
         return 0;
@@ -365,7 +369,7 @@ static void send_message(struct spawner *spawner, int front, const uint8_t *data
         memcpy(&tag, data + offsetof(struct spawner_request, tag), sizeof tag);
     if (size == 0 || fd_send(front, data, size, NULL, 0) < 0)
         return;
-    assert(serve_request(spawner));
+    assert(spawner_serve_request(spawner));
     int owed = replies_owed(data, size);
     int got = read_replies(front, tag);
     assert(owed < 0 ? got <= 1 : got == owed);
@@ -455,7 +459,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= length;
     }
     while (spawner.sessions)
-        drop_session(&spawner, spawner.sessions);
+        spawned_drop(&spawner, spawner.sessions);
     close(spawner.events);
     return 0;
 }

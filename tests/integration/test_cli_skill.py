@@ -120,8 +120,8 @@ def test_verbs_explain_themselves(user_box, verb):
     (["ls", "extra"], "'extra' is one word too many"),
     (["show"], "box skill show NAME [FILE]"),
     (["show", "a", "b", "c"], "'c' is one word too many"),
-    (["show", ""], "a name that is empty"),
-    (["rm"], "something is missing"),
+    (["show", ""], "the NAME is empty"),
+    (["rm"], "no NAME given"),
     (["ls", "--jsno"], "did you mean --json?"),
     (["install", "f.zip", "--path"], "--path needs a value"),
     (["new", "a/b"], "is no name for a skill"),
@@ -470,6 +470,9 @@ def test_install_several(cli):
     assert set(cli("skill", "install", path, "--path", f"x/{one}", "--path", three).ok().out.split()) == {one, three}
     assert cli("skill", "install", path, "--subdir", "x", "--path", two).ok().out == two + "\n"
     assert "no directory" in cli("skill", "install", path, "--subdir", "y").failed().err
+    # The directory has the archive's name in it; what is known is the skill's.
+    again = cli("skill", "install", path, "--path", three).failed()
+    assert f"there is a skill '{three}' already" in again.err and "box skill rm" in again.err, again
     cli("skill", "rm", one, two, three).ok()
 
 
@@ -811,9 +814,15 @@ def test_sessions_with_skills(cli):
     for options in (["run", "--session", name, "--skill", one], ["run", "--session", name, "--network", "off"],
                     ["exec", "--create", "--skill", one, name]):
         assert cli(*options, "--", "cat", "f").ok().out == "kept\n"
-    # One more makes it anew, with both.
-    listed = cli("run", "--session", name, "--skill", two, "--", "ls", "/workspace/.skills").ok()
+    # One more cannot be had without losing what is in it.
+    for words in (["run", "--session", name, "--skill", two, "--", "true"], ["create", name, "--skill", two],
+                  ["exec", "--create", "--skill", two, name, "--", "true"]):
+        assert "mounts" in cli(*words).failed().err
+    assert cli("exec", name, "--", "cat", "f").ok().out == "kept\n"
+    cli("rm", name).ok()
+    listed = cli("run", "--session", name, "--skill", one, "--skill", two, "--", "ls", "/workspace/.skills").ok()
     assert set(listed.out.split()) == {one, two}
+    assert cli("exec", "--create", "--skill", two, name, "--", "ls", "/workspace/.skills").ok().out == listed.out
     assert "Read-only" in cli("exec", name, "--", "sh", "-c", f"echo > .skills/{one}/x").err
     cli("rm", name).ok()
     cli("skill", "rm", one, two).ok()
@@ -825,7 +834,7 @@ def test_sessions_with_skills_refuse(cli):
     assert missing in result.err and "box skill ls" in result.err and name not in cli.boxd.names()
     assert "--skill is for --session" in cli("run", "--skill", "x", "--", "true").failed().err
     assert "--create" in cli("exec", name, "--skill", "x", "--", "true").failed().err
-    assert "a name that is empty" in cli("create", name, "--skill", "").failed().err
+    assert "the name is empty" in cli("create", name, "--skill", "").failed().err
 
 
 # --- boxd goes away -----------------------------------------------------------------------------

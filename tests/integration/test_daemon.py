@@ -770,8 +770,22 @@ def test_status_health_readiness(daemon):
 
 
 def test_capabilities(daemon):
+    """What is said of the machine is what a session then has, also where the front itself sees none of it."""
     body = daemon.get("/v1/capabilities").ok()
-    assert "native" in json.dumps(body)
+    assert body["backend"] == "native" and list(body["backends"]) == ["native"]
+    native = body["backends"]["native"]
+    assert native["available"] is True and "user" in native["namespaces"]
+    session = daemon.session(memory_mb=64)
+    notes = session.info()["notes"]
+    assert all(native["limits"].values()) == (notes == []), (native, notes)
+    mapped = int(session.out("awk '{ids += $3} END {print ids}' /proc/self/uid_map"))
+    assert (native["ids"] == "a range for each session") == (mapped > 1 and daemon.box.root), (native, mapped)
+    assert (native["cgroups"] == "none") == (not any(native["limits"].values()))
+    network = daemon.post("/v1/sessions", {"session_id": unique(), "network": "on"})
+    assert (network.status == 201) == native["network"]["available"], (network, native)
+    assert native["network"]["available"] or native["network"]["reason"]
+    if network.status == 201:
+        daemon.delete(f"/v1/sessions/{network.json['session_id']}").ok()
 
 
 METRICS = {

@@ -187,7 +187,7 @@ def test_extra_mounts_recreate(daemon):
     daemon.post("/v1/sessions", {"session_id": name, "extra_mounts": mounts(two, "rw")}).ok(201)
     assert session.out("echo new > /extra/which") == ""
     assert (two / "which").read_text() == "new\n"
-    daemon.post("/v1/sessions", {"session_id": name}).ok(201)
+    daemon.post("/v1/sessions", {"session_id": name, "extra_mounts": []}).ok(201)
     assert session.exec("ls /extra")["exit_code"] != 0
 
 
@@ -214,6 +214,36 @@ def test_conflict_names_field_and_present_value(session, field, change, present)
     # Also by the way of a command, which then does not run.
     session.client.post("/v1/exec", {**body, "cmd": "touch /tmp/ran"}).error(409, "BoxSessionConflictError")
     assert session.exec("ls /tmp/ran")["exit_code"] != 0
+
+
+def test_what_is_not_named_is_as_it_is(daemon):
+    """A request that says nothing of a field has no wish about it, whatever the defaults are."""
+    made = daemon.session(memory_mb=300, cpus=0.5, pids_limit=50, persistent=True, network="on", read_only_rootfs=False)
+    made.out("echo kept > file")
+    same = daemon.post("/v1/sessions", {"session_id": made.name}).ok(200)
+    assert same["memory_mb"] == 300 and same["persistent"] is True
+    assert daemon.post("/v1/exec", {"session_id": made.name, "cmd": "cat file"}).ok()["stdout"] == "kept\n"
+    assert daemon.post(f"{made.path}/exec", {"cmd": "cat file", "spec": {}}).ok()["stdout"] == "kept\n"
+    daemon.post("/v1/sessions", {"session_id": made.name, "memory_mb": 512}).error(409, "BoxSessionConflictError")
+
+
+def test_mounts_that_are_not_named_stay(daemon):
+    mounts = [{"host_path": str(daemon.box.directory()), "mount_path": place, "mode": "ro"} for place in ("/one", "/two")]
+    made = daemon.session(extra_mounts=mounts)
+    made.out("echo kept > file")
+    known = made.info()["backend_session_id"]
+    for body in ({}, {"recreate": False}, {"recreate": False, "extra_mounts": mounts[1:]},
+                 {"extra_mounts": mounts[::-1]}):
+        same = daemon.post("/v1/sessions", {"session_id": made.name, **body}).ok(200)
+        assert same["backend_session_id"] == known and len(same["extra_mounts"]) == 2, body
+    # One that it lacks: refused, if that was asked for; else it is made anew, and what was in it is gone.
+    other = [{**mounts[0], "mode": "rw"}]
+    error = daemon.post("/v1/sessions", {"session_id": made.name, "recreate": False, "extra_mounts": other}).error(
+        409, "BoxSessionConflictError")
+    assert "mounts" in error["message"]
+    assert made.out("cat file") == "kept\n"
+    anew = daemon.post("/v1/sessions", {"session_id": made.name, "extra_mounts": other}).ok(201)
+    assert anew["backend_session_id"] != known
 
 
 def test_two_requests_share_one_creation(daemon):

@@ -58,7 +58,10 @@ def test_another_list_makes_the_session_anew(two):
     run(two, "touch kept", session_id=name, skills=["csv-report"]).ok()
     result = run(two, "ls; ls .skills", session_id=name, skills=["csv-report", "数据清洗"]).ok()
     assert result["stdout"] == "csv-report\n数据清洗\n"
-    assert run(two, "ls -A", session_id=name).ok()["stdout"] == ""
+    assert run(two, "touch kept; ls .skills", session_id=name).ok()["stdout"] == "csv-report\n数据清洗\n"
+    run(two, "true", session_id=name, skills=[], recreate=False).ok()
+    assert run(two, "ls", session_id=name).ok()["stdout"] == "kept\n"
+    assert run(two, "ls -A", session_id=name, skills=[]).ok()["stdout"] == ""
     two.client.delete(f"/v1/sessions/{name}").ok()
 
 
