@@ -169,7 +169,7 @@ struct schema {
     "read_only_rootfs: boolean\nworkspace_quota_mb: integer\ncreated_at: time\n"        \
     "last_used_at: time\nrunning: integer\nnotes: [string]\n"
 #define USAGE_FIELDS \
-    "session_id: string\ncpu_us: integer?\nmemory_bytes: integer\nprocesses: integer\n"
+    "session_id: string\ncpu_us: integer?\nmemory_bytes: integer?\nprocesses: integer?\n"
 
 #define SKILL_FIELDS                                                                        \
     "name: string\ndisplay_name: string\ndescription: string\ninstructions: string\n"       \

@@ -141,9 +141,16 @@ void rest_delete_session(struct call *call)
 
 /* --- usage --- */
 
+/* NULL: nobody can tell. */
 static void out_usage(struct json_out *out, const char *name, const struct backend_usage *usage)
 {
     out_text(out, "session_id", name);
+    if (!usage) {
+        out_null(out, "cpu_us");
+        out_null(out, "memory_bytes");
+        out_null(out, "processes");
+        return;
+    }
     if (usage->cpu_us == UINT64_MAX)
         out_null(out, "cpu_us");
     else
@@ -181,6 +188,7 @@ void rest_session_usage(struct call *call)
 struct usage_entry {
     struct usage_survey *survey;
     struct session *session; /* held */
+    bool ended;              /* meanwhile: it uses nothing */
     bool known;
     struct backend_usage usage;
 };
@@ -208,10 +216,9 @@ static void survey_told(struct usage_survey *survey)
     out_open(&out, "sessions", '[');
     for (size_t i = 0; i < survey->count; i++) {
         struct usage_entry *entry = &survey->entries[i];
-        /* One that ended meanwhile uses nothing. */
-        if (entry->known) {
+        if (!entry->ended) {
             out_open(&out, NULL, '{');
-            out_usage(&out, session_name(entry->session), &entry->usage);
+            out_usage(&out, session_name(entry->session), entry->known ? &entry->usage : NULL);
             out_unsigned(&out, "memory_limit_bytes", session_spec(entry->session)->memory_mb << 20);
             out_text(&out, "state", session_state_name(session_state(entry->session)));
             out_close(&out, '}');
@@ -228,6 +235,7 @@ static void on_survey_usage(void *data, const struct backend_usage *usage, const
 {
     struct usage_entry *entry = data;
     entry->known = !err;
+    entry->ended = err && err->code != ERROR_UNSUPPORTED;
     if (!err)
         entry->usage = *usage;
     survey_told(entry->survey);

@@ -77,6 +77,13 @@ void top_table(const json_t *ranked, struct table *ret)
         const json_t *percent = json_object_get(session, "cpu_percent");
         snprintf(text, sizeof text, "%.1f", json_real_value(percent));
         table_add(ret, json_is_real(percent) ? text : "-");
+        if (json_is_null(json_object_get(session, "memory_bytes"))) {
+            table_add(ret, "-");
+            table_add_size(ret, limit);
+            table_add(ret, "-");
+            table_add(ret, "-");
+            continue;
+        }
         table_add_size(ret, memory);
         table_add_size(ret, limit);
         snprintf(text, sizeof text, "%.0f", limit ? 100.0 * (double)memory / (double)limit : 0.0);

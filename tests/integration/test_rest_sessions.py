@@ -88,6 +88,18 @@ def test_limits_as_asked_and_shown(daemon):
     assert every[name]["memory_limit_bytes"] == 128 << 20 and every[name]["state"] == "live"
 
 
+def test_usage_of_all_has_everyone(either):
+    """Where nothing can be measured, too: then without numbers."""
+    made = either.session()
+    answer = either.get(f"{made.path}/usage")
+    listed, = [one for one in either.get("/v1/usage").ok()["sessions"] if one["session_id"] == made.name]
+    measured = {key: listed[key] for key in ("memory_bytes", "processes")}
+    if answer.status == 200:
+        assert all(isinstance(value, int) for value in measured.values()), listed
+    else:
+        assert "control group" in answer.json["error"]["message"] and set(measured.values()) == {None}, listed
+
+
 def test_usage_grows(session):
     before = session.client.get(f"{session.path}/usage").ok()
     session.out("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; head -c 8388608 /dev/zero > /tmp/fill")
