@@ -5,6 +5,18 @@ set -euo pipefail
 build=$1
 box=$build/box
 
+# What is shown is to be this daemon, whatever others there are and BOX_URL says.
+socket=$("$build/boxd" --print-config | sed -n 's/^socket: "\(.*\)"$/\1/p')
+export BOX_URL=unix:$socket
+
+if "$box" status >/dev/null 2>&1; then
+  cat >&2 <<END
+A boxd is running already, at $socket; no other one was started.
+  fix: stop it first, or use it: $box ps
+END
+  exit 1
+fi
+
 "$build/boxd" &
 daemon=$!
 # ^C reaches boxd by itself, from the terminal; a plain kill is passed on.
@@ -13,18 +25,22 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 for _ in {1..100}; do
-  "$box" status >/dev/null 2>&1 && break
+  # First whether it lives: it may have said by now why it does not, and another one may answer.
   kill -0 "$daemon" 2>/dev/null || exit 1
+  "$box" status >/dev/null 2>&1 && break
   sleep 0.05
 done
 
+bold='' plain=''
+[[ -t 1 ]] && bold=$'\033[1m' plain=$'\033[0m'
+
 show() {
-  printf '\n\033[1m$ box'
+  printf '\n%s$ box' "$bold"
   local word
   for word in "$@"; do
     [[ $word =~ ^[A-Za-z0-9_./:=-]+$ ]] && printf ' %s' "$word" || printf ' %s' "${word@Q}"
   done
-  printf '\033[0m\n'
+  printf '%s\n' "$plain"
   "$box" "$@"
 }
 

@@ -38,6 +38,17 @@ static void refuse(struct http_request *req, int status, enum wire_class class, 
     reply_wire_error(req, (struct wire_error){class, status}, &err);
 }
 
+/* That one was sent and is wrong is no secret to whoever sent it. */
+static void refuse_token(struct api *api, struct http_request *req, const struct guard_request *who)
+{
+    const char *message = who->authorization || who->control
+                              ? "the token is wrong"
+                              : "a token is needed, and the request has none";
+    rpc_noise_from(api->rpc, req, "token_refused", message);
+    http_add_header(req, "WWW-Authenticate", "Bearer realm=\"boxd\"");
+    refuse(req, 401, WIRE_AUTHENTICATION, message, "send it as 'Authorization: Bearer TOKEN'");
+}
+
 /* False: the request was answered. */
 static bool guard(struct api *api, struct http_request *req, unsigned flags)
 {
@@ -52,11 +63,11 @@ static bool guard(struct api *api, struct http_request *req, unsigned flags)
     switch (guard_browser(&api->config, &who)) {
     case GUARD_HOST:
         refuse(req, 403, WIRE_AUTHENTICATION, "this Host is not served here",
-               "ask by IP address or localhost, or add the name to allowed_hosts");
+               "ask by IP address or localhost, or add the name to http.allowed_hosts");
         return false;
     case GUARD_ORIGIN:
         refuse(req, 403, WIRE_AUTHENTICATION, "requests of this Origin are not served",
-               "add it to allowed_origins");
+               "add it to http.allowed_origins");
         return false;
     default:
         break;
@@ -76,9 +87,7 @@ static bool guard(struct api *api, struct http_request *req, unsigned flags)
         return false;
     }
     if (!(flags & ROUTE_OPEN) && guard_token(&api->config, &who) != GUARD_PASS) {
-        http_add_header(req, "WWW-Authenticate", "Bearer realm=\"boxd\"");
-        refuse(req, 401, WIRE_AUTHENTICATION, "a valid token is needed",
-               "send it as 'Authorization: Bearer TOKEN'");
+        refuse_token(api, req, &who);
         return false;
     }
     return true;
@@ -163,6 +172,12 @@ static void parse_large(struct call *call, const char *body, size_t size)
     uv_queue_work(call->api->loop, &job->work, parse_beside, on_parsed);
 }
 
+static int refuse_empty(struct error *err)
+{
+    error_set(err, ERROR_INVALID, "the body is empty; a JSON object is wanted");
+    return error_hint(err, "{} will do where nothing has to be said; with curl: --json DATA");
+}
+
 static void on_body(struct http_request *req, const char *body, size_t size, void *data)
 {
     struct call *call = data;
@@ -170,6 +185,8 @@ static void on_body(struct http_request *req, const char *body, size_t size, voi
     (void)req;
     if (size > PARSE_INLINE_MAX)
         parse_large(call, body, size);
+    else if (size == 0)
+        body_parsed(call, refuse_empty(&err), &err);
     else
         body_parsed(call, json_parse(body, size, &call->body, &err), &err);
 }
@@ -254,6 +271,7 @@ struct session *call_session(struct call *call)
     if (session)
         return session;
     error_set(&err, ERROR_NO_SESSION, "no session '%.128s'", call_param(call, 0));
+    error_hint(&err, "GET /v1/sessions lists those there are, POST /v1/sessions makes one");
     reply_error(call->api, call->req, &err);
     return NULL;
 }

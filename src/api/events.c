@@ -5,6 +5,7 @@
 
 #include "api/decode.h"
 #include "api/internal.h"
+#include "api/signals.h"
 #include "api/sse.h"
 
 /* Lives as long as its request. */
@@ -19,6 +20,7 @@ struct watcher {
 
 static void out_event(struct json_out *out, const struct runtime_event *event)
 {
+    char signal[SIGNAL_TEXT_SIZE];
     out_open(out, NULL, '{');
     out_text(out, "type", runtime_event_name(event->type));
     out_unsigned(out, "sequence", event->sequence);
@@ -30,8 +32,12 @@ static void out_event(struct json_out *out, const struct runtime_event *event)
         out_unsigned(out, "exec_id", event->number);
     if (event->exit_code >= 0)
         out_signed(out, "exit_code", event->exit_code);
+    else if (event->type == RUNTIME_EXEC_EXITED)
+        out_null(out, "exit_code");
     if (event->cause)
         out_text(out, "cause", event->cause);
+    if (event->signal > 0)
+        out_text(out, "signal", signal_text(event->signal, signal));
     out_close(out, '}');
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contents of files, in and out. Whoever is slower holds the other up; nothing piles up between. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -69,12 +70,20 @@ static void on_read_drain(void *data)
         file_job_resume(file->job);
 }
 
+static void refuse_read(struct file_call *file, const struct error *err)
+{
+    struct error told = *err;
+    if (err->errnum == EISDIR)
+        error_hint(&told, "?list tells what is in it");
+    file_call_fail(file, &told);
+}
+
 static void on_read_done(void *owner, const struct error *err)
 {
     struct file_call *file = owner;
     file->job = NULL;
     if (!file->begun && err)
-        file_call_fail(file, err);
+        refuse_read(file, err);
     else if (err)
         http_abort(file->req);
     else

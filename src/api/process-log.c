@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of a managed process, from the ring that holds the end of it: what is there, or as it
    comes. */
+#include <string.h>
+
 #include "api/decode.h"
 #include "api/internal.h"
 
@@ -108,7 +110,7 @@ void rest_process_log(struct call *call)
     process_info(process, &info);
     uint64_t total = info.bytes[query.stream];
     uint64_t kept = total - info.oldest[query.stream];
-    if (query.follow) {
+    if (query.follow && strcmp(http_method(call->req), "HEAD") != 0) {
         reply_log_headers(call->req, query.offset, total, kept, info.running);
         follow_begin(call, process, &query);
         return;

@@ -38,10 +38,29 @@ static bool fits(const char *pattern, const char *path, struct span *ret, size_t
     return *path == '\0';
 }
 
+/* The server leaves out the body of an answer to HEAD: the handler need not know. */
+static bool takes_head(const struct route *route)
+{
+    return strcmp(route->method, "GET") == 0 && !(route->flags & (ROUTE_SOCKET | ROUTE_ENDLESS));
+}
+
+static bool takes(const struct route *route, const char *method)
+{
+    return strcmp(route->method, method) == 0 || (strcmp(method, "HEAD") == 0 && takes_head(route));
+}
+
 static void add_method(char *list, size_t size, const char *method)
 {
     size_t used = strlen(list);
-    snprintf(list + used, size - used, "%s%s", used ? ", " : "", method);
+    if (!strstr(list, method))
+        snprintf(list + used, size - used, "%s%s", used ? ", " : "", method);
+}
+
+static void add_methods(char *list, size_t size, const struct route *route)
+{
+    add_method(list, size, route->method);
+    if (takes_head(route))
+        add_method(list, size, "HEAD");
 }
 
 enum route_result route_match(const struct route *routes, size_t count, const char *method,
@@ -54,12 +73,12 @@ enum route_result route_match(const struct route *routes, size_t count, const ch
     for (size_t i = 0; i < count; i++) {
         if (!fits(routes[i].pattern, path, spans, &span_count))
             continue;
-        if (strcmp(routes[i].method, method) != 0) {
+        if (!takes(&routes[i], method)) {
             /* Of what has a path of its own, and is not just a name like others, only that one's
                methods are told: literal patterns come first in the table. */
             literal = literal || span_count == 0;
             if (!literal || span_count == 0)
-                add_method(ret->allow, sizeof ret->allow, routes[i].method);
+                add_methods(ret->allow, sizeof ret->allow, &routes[i]);
             continue;
         }
         ret->route = &routes[i];

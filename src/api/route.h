@@ -2,7 +2,7 @@
 /* Which handler a request is for, and what its path and query say. No I/O.
 
    A pattern is literal text with {name} for one component, which is not empty, and at the end
-   perhaps {name...} for all the rest. */
+   perhaps {name...} for all the rest. What takes GET takes HEAD, unless its answer has no end. */
 #pragma once
 
 #include <stddef.h>
@@ -25,6 +25,7 @@ enum route_flags {
     ROUTE_ARCHIVE = 1 << 6, /* ROUTE_UPLOAD: a zip archive, or a form with one */
     ROUTE_MATCH = 1 << 7,   /* with If-Match and If-None-Match */
     ROUTE_TAGGED = 1 << 8,  /* the answer may have an ETag */
+    ROUTE_ENDLESS = 1 << 9, /* the answer ends when the client leaves */
 };
 
 /* Fields that a JSON body has: tables of core/json.h one after another. */

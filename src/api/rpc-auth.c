@@ -113,7 +113,7 @@ int rpc_auth_relay(struct api *api, struct http_request *req, const char *sessio
 void rpc_auth_refuse(struct api *api, struct http_request *req, const struct error *err)
 {
     struct error told = ERROR_INIT;
-    rpc_noise(api->rpc, "rpc_refused", err->message);
+    rpc_noise_from(api->rpc, req, "rpc_refused", err->message);
     error_set(&told, ERROR_FORBIDDEN, "LangBot's headers are missing or wrong");
     error_hint(&told, "boxd's log says which");
     http_add_header(req, "WWW-Authenticate", "Bearer realm=\"boxd\"");

@@ -122,6 +122,9 @@ struct rpc {
 
 /* A line in the log that a peer can cause as often as it likes: only so many are written. */
 void rpc_noise(struct rpc *rpc, const char *event, const char *message);
+/* With the address of whoever sent the request. */
+void rpc_noise_from(struct rpc *rpc, const struct http_request *req, const char *event,
+                    const char *message);
 /* Answers all requests under way that `matches` is true of with the error. */
 void rpc_call_off(struct rpc *rpc, bool (*matches)(const struct rpc_call *call, const void *data),
                   const void *data, const struct error *err);

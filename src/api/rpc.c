@@ -8,7 +8,8 @@
 #define NOISE_LINES     20
 #define NOISE_WINDOW_NS 10000000000u
 
-void rpc_noise(struct rpc *rpc, const char *event, const char *message)
+/* Whether one more line may be written now. */
+static bool may_be_loud(struct rpc *rpc)
 {
     uint64_t now = clock_monotonic_ns();
     if (rpc->noise_since_ns == 0 || now - rpc->noise_since_ns > NOISE_WINDOW_NS) {
@@ -18,12 +19,26 @@ void rpc_noise(struct rpc *rpc, const char *event, const char *message)
         rpc->noise_lines = 0;
         rpc->noise_dropped = 0;
     }
-    if (rpc->noise_lines < NOISE_LINES) {
-        rpc->noise_lines++;
+    bool loud = rpc->noise_lines < NOISE_LINES;
+    rpc->noise_lines += loud;
+    rpc->noise_dropped += !loud;
+    return loud;
+}
+
+void rpc_noise(struct rpc *rpc, const char *event, const char *message)
+{
+    if (may_be_loud(rpc))
         log_event(LOG_WARN, event, LOG_TEXT("message", message));
-    } else {
-        rpc->noise_dropped++;
-    }
+}
+
+void rpc_noise_from(struct rpc *rpc, const struct http_request *req, const char *event,
+                    const char *message)
+{
+    char peer[128];
+    if (!may_be_loud(rpc))
+        return;
+    http_peer_text(req, peer, sizeof peer);
+    log_event(LOG_WARN, event, LOG_TEXT("peer", peer), LOG_TEXT("message", message));
 }
 
 void rpc_call_off(struct rpc *rpc, bool (*matches)(const struct rpc_call *call, const void *data),

@@ -130,6 +130,7 @@ struct native_lane {
     int sock;
     bool polled;
     bool watched; /* for memory running out */
+    bool asked;   /* the spawner, or init, has still to answer about it */
     struct cgroup_lane_fds group;
     struct cgroup_usage usage; /* when its last command ended, if that left nothing behind */
     bool usage_known;
@@ -232,6 +233,8 @@ void native_lane_answered(struct native_session *session, const struct init_lane
 /* A lane to run in: idle; or closed, and so to be opened; NULL: none is left. */
 struct native_lane *native_lane_find(struct native_session *session, bool fresh);
 bool native_lane_is_empty(const struct native_lane *lane);
+/* Whether one of them will be heard of: it runs something, or is being opened or closed. */
+bool native_lanes_moving(const struct native_session *session);
 unsigned native_lanes_idle(const struct native_session *session);
 /* The counters a command starts from. */
 void native_lane_measure(struct native_lane *lane, struct cgroup_usage *ret);

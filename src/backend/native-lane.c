@@ -33,6 +33,16 @@ bool native_lane_is_empty(const struct native_lane *lane)
     return cgroup_usage_read(&lane->group, &usage) == 0 && usage.processes <= 1;
 }
 
+bool native_lanes_moving(const struct native_session *session)
+{
+    for (unsigned i = 0; i < LANE_MAX; i++) {
+        const struct native_lane *lane = session->lanes[i];
+        if (lane && lane->state != NATIVE_LANE_LINGERING)
+            return true;
+    }
+    return false;
+}
+
 unsigned native_lanes_idle(const struct native_session *session)
 {
     unsigned count = 0;
@@ -64,12 +74,20 @@ struct native_lane *native_lane_find(struct native_session *session, bool fresh)
         if (lane && lane->state == NATIVE_LANE_IDLE && !fresh)
             return lane;
         /* A handle that is still being closed cannot be used again yet. */
-        bool free_slot =
-            !lane || (lane->state == NATIVE_LANE_CLOSED && !lane->polled && !lane->watched);
+        bool free_slot = !lane || (lane->state == NATIVE_LANE_CLOSED && !lane->polled &&
+                                   !lane->watched && !lane->asked);
         if (free_slot && !closed)
             closed = native_lane(session, i);
         if (closed && fresh)
             break;
+    }
+    /* None is left that could be opened: one that is idle is given up, and its slot told about by
+       on_poll_closed(). */
+    for (unsigned i = 0; fresh && !closed && i < LANE_MAX; i++) {
+        if (session->lanes[i]->state == NATIVE_LANE_IDLE) {
+            native_lane_close(session->lanes[i]);
+            break;
+        }
     }
     return closed;
 }
@@ -109,6 +127,8 @@ static void on_poll_closed(uv_handle_t *handle)
         lane->polled = false;
     else
         lane->watched = false;
+    if (lane->session->state == NATIVE_LIVE)
+        native_dispatch(lane->session); /* somebody may have waited for the slot */
     native_session_drop(lane->session);
 }
 
@@ -183,7 +203,10 @@ static void on_groups(void *data, const struct spawner_reply *reply, int *fds, s
     struct error err = ERROR_INIT;
     int pass[1 + FD_PASS_MAX];
     int pair[2] = {-1, -1};
+    lane->asked = false;
     if (lane->state != NATIVE_LANE_OPENING || session->state != NATIVE_LIVE) {
+        if (session->state == NATIVE_LIVE)
+            native_dispatch(session);
         native_session_drop(session);
         return;
     }
@@ -202,6 +225,7 @@ static void on_groups(void *data, const struct spawner_reply *reply, int *fds, s
         int rc = native_send(session, &message, sizeof message, pass, 1 + entries);
         if (rc < 0)
             error_set(&err, ERROR_GONE, "the session has ended");
+        lane->asked = rc == 0;
     }
     fd_clear(&pair[1]);
     lane->sock = pair[0];
@@ -218,6 +242,7 @@ void native_lane_open(struct native_lane *lane, uint64_t memory)
                                             .lane = (int32_t)lane->index,
                                             .memory = memory};
     lane->state = NATIVE_LANE_OPENING;
+    lane->asked = true;
     native_session_hold(session);
     native_call(native_of(session), &request, sizeof request, on_groups, lane);
 }
@@ -226,8 +251,14 @@ void native_lane_answered(struct native_session *session, const struct init_lane
 {
     struct native_lane *lane = message->lane < LANE_MAX ? session->lanes[message->lane] : NULL;
     struct error err = ERROR_INIT;
-    if (!lane || lane->state != NATIVE_LANE_OPENING || lane->sock < 0)
+    if (!lane)
         return;
+    lane->asked = false;
+    if (lane->state != NATIVE_LANE_OPENING || lane->sock < 0) {
+        if (session->state == NATIVE_LIVE)
+            native_dispatch(session);
+        return;
+    }
     if (message->errnum) {
         command_explain_full(message->errnum, "the session cannot run another process", &err);
         open_failed(lane, &err);

@@ -161,6 +161,16 @@ void native_process_run(struct native_process *process, struct native_lane *lane
     forget_request(process);
 }
 
+/* Every lane has what a command left behind, and nobody tells when that ends: rather than wait for
+   it, perhaps for ever, the command is refused. */
+static void refuse_crowded(struct native_process *process)
+{
+    error_set(&process->error, ERROR_CAPACITY,
+              "%d commands have left processes behind in the session", LANE_MAX);
+    error_hint(&process->error, "end those, or make the session anew");
+    uv_timer_start(&process->timer, on_refused, 0, 0);
+}
+
 /* Of those that wait, each gets a lane, or has one opened. */
 void native_dispatch(struct native_session *session)
 {
@@ -172,6 +182,8 @@ void native_dispatch(struct native_session *session)
             struct native_lane *lane = session->state == NATIVE_LIVE
                                            ? native_lane_find(session, fresh)
                                            : session->lanes[0];
+            if (!lane && session->state == NATIVE_LIVE && !native_lanes_moving(session))
+                refuse_crowded(process);
             /* Before init has answered there is the first lane only. */
             if (!lane ||
                 (session->state != NATIVE_LIVE && (lane->state != NATIVE_LANE_IDLE || fresh)))

@@ -6,16 +6,39 @@
 #include "cli/client.h"
 #include "cli/run-report.h"
 
+/* The usage line's own word for the operand of that number, such as SESSION: of those that are not
+   in brackets, and of the first of two lines. */
+static int word_name(const struct verb *verb, int number, const char **ret)
+{
+    const char *at = verb->arguments;
+    for (int depth = 0; *at && *at != '|'; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        bool optional = depth > 0 || at[0] == '[';
+        for (size_t i = 0; i < length; i++)
+            depth += (at[i] == '[') - (at[i] == ']');
+        if (!optional && number-- == 0) {
+            *ret = at;
+            return (int)strcspn(at, " .");
+        }
+        at += length;
+    }
+    *ret = "name";
+    return (int)strlen(*ret);
+}
+
 static int check_words(const struct verb *verb, struct verb_words want,
                        const struct operands *words, struct error *err)
 {
     bool command = words->rest[0] != NULL;
+    const char *name;
     for (int i = 0; i < words->count; i++) {
+        int length = word_name(verb, i, &name);
         if (words->words[i][0] == '\0')
-            return error_set(err, ERROR_INVALID, "a name that is empty");
+            return error_set(err, ERROR_INVALID, "the %.*s is empty", length, name);
     }
+    int length = word_name(verb, words->count, &name);
     if (words->count < want.min)
-        error_set(err, ERROR_INVALID, "something is missing");
+        error_set(err, ERROR_INVALID, "no %.*s given", length, name);
     else if (command && want.command == COMMAND_NONE)
         error_set(err, ERROR_INVALID, "'%.64s' is one word too many", words->rest[0]);
     else if (!command && want.command == COMMAND_NEEDED)

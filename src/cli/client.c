@@ -71,7 +71,8 @@ static const struct {
      "put boxd's token into BOX_TOKEN, or use --token-file"},
     {"BoxSessionNotFoundError", ERROR_NO_SESSION, "box ps lists the sessions there are"},
     {"BoxManagedProcessNotFoundError", ERROR_NO_PROCESS, "box ps -a lists the processes there are"},
-    {"BoxSessionConflictError", ERROR_SESSION_CONFLICT, NULL},
+    {"BoxSessionConflictError", ERROR_SESSION_CONFLICT,
+     "ask for what it has, take another name, or end it with box rm, and all that is in it"},
     {"BoxManagedProcessConflictError", ERROR_PROCESS_CONFLICT, NULL},
     {"BoxCapacityExceededError", ERROR_CAPACITY, NULL},
     {"BoxBackendUnavailableError", ERROR_UNAVAILABLE, NULL},
@@ -87,8 +88,8 @@ static int take_known(int status, const json_t *inner, struct error *err)
         if (strcmp(classes[i].name, name) != 0)
             continue;
         code = classes[i].code;
-        /* Where a token is missing, boxd speaks to programs of HTTP. */
-        if (classes[i].hint && (!hint[0] || status == 401))
+        /* Of tokens, and of what is not there or in the way, boxd speaks to programs of HTTP. */
+        if (classes[i].hint && (!hint[0] || status == 401 || status == 404 || status == 409))
             hint = classes[i].hint;
     }
     /* One class for whatever is wrong with a request; the status tells what is merely not there,

@@ -64,6 +64,25 @@ static int download(struct copy *copy, const char *given, const char *target, st
     return copy_down(copy, path, below, err);
 }
 
+/* "demo:workspace/f" looks like a place in a session, and is a file here. */
+static int sides_alike(const struct operands *words, bool remote, struct error *err)
+{
+    if (remote) {
+        error_set(err, ERROR_INVALID, "both sides are in sessions");
+        return error_hint(err, "box cp A:/path - | box cp - B:/path");
+    }
+    for (int i = 0; i < words->count; i++) {
+        const char *word = words->words[i];
+        size_t length = strcspn(word, ":/");
+        if (length == 0 || word[length] != ':')
+            continue;
+        error_set(err, ERROR_INVALID, "'%.200s': a path in a session begins with '/'", word);
+        return error_hint(err, "%.*s:/workspace/%s", (int)length, word, word + length + 1);
+    }
+    error_set(err, ERROR_INVALID, "neither side is in a session: SESSION:/path");
+    return error_hint(err, "box cp FILE SESSION:/path, or box cp SESSION:/path FILE");
+}
+
 static int cp_body(struct client *client, void *data, const struct operands *words,
                    struct error *err)
 {
@@ -76,13 +95,8 @@ static int cp_body(struct client *client, void *data, const struct operands *wor
     bool up = copy_is_remote(words->words[1], &to, &to_path);
     struct copy copy = {
         .client = client, .session = down ? from : to, .recursive = options->recursive};
-    if (up == down) {
-        error_set(err, ERROR_INVALID,
-                  up ? "both sides are in sessions"
-                     : "neither side is in a session: SESSION:/path");
-        return error_hint(err, up ? "box cp A:/path - | box cp - B:/path"
-                                  : "box cp FILE SESSION:/path, or box cp SESSION:/path FILE");
-    }
+    if (up == down)
+        return sides_alike(words, up, err);
     int rc = up ? upload(&copy, words->words[0], to_path, err)
                 : download(&copy, from_path, words->words[1], err);
     copy_finish(&copy);

@@ -20,13 +20,16 @@
 
 #define KEYS_MAX       4096 /* read at once: less than any socket's buffer */
 #define END_OF_FILE    "\004"
+#define END_AGAIN_MS   200
 #define LINE_MAX_BYTES (1024u * 1024)
 
 struct shell {
     struct ws_client *ws;
     int signals;
-    bool input; /* there may be more of it */
-    bool keys;  /* there are some, to be read once the connection takes them */
+    bool input;    /* there may be more of it */
+    bool keys;     /* there are some, to be sent once the connection takes them */
+    bool open;     /* the last line of the input has no end */
+    unsigned ends; /* Ctrl-D, so often */
     bool over;
     int status;
 };
@@ -116,18 +119,30 @@ static int on_signals(struct shell *shell, struct error *err)
     return 0;
 }
 
+/* No more keys (input from a file, or a terminal that hung up): Ctrl-D, and again whenever the
+   terminal has been quiet for a while. One does not do: a shell that is still starting, or that has
+   a command running, never sees it. Nor is it an end to a shell in the middle of a line, while to
+   all others the second one is: so a line that is open is only closed after that. */
+static int press_end(struct shell *shell, struct error *err)
+{
+    bool close = shell->open && shell->ends == 2;
+    shell->ends++;
+    return ws_client_send(shell->ws, false, close ? "\n" : END_OF_FILE, 1, err);
+}
+
 static int on_input(struct shell *shell, struct error *err)
 {
     char keys[KEYS_MAX];
-    ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
+    ssize_t n = shell->input ? read(STDIN_FILENO, keys, sizeof keys) : 0;
     shell->keys = false;
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return 0;
-    if (n > 0)
+    if (n > 0) {
+        shell->open = keys[n - 1] != '\n';
         return ws_client_send(shell->ws, false, keys, (size_t)n, err);
-    /* No more keys (input from a file, or a terminal that hung up): as if Ctrl-D were pressed. */
+    }
     shell->input = false;
-    return ws_client_send(shell->ws, false, END_OF_FILE, 1, err);
+    return press_end(shell, err);
 }
 
 /* {"type":"exit",…}, or why there is no terminal. */
@@ -169,12 +184,14 @@ static int converse(struct shell *shell, struct error *err)
             {.fd = shell->signals, .events = POLLIN},
         };
         bool waiting = ws_client_buffered(shell->ws);
-        if (poll(fds, ARRAY_SIZE(fds), waiting ? 0 : -1) < 0) {
+        int patience = shell->input || shell->keys ? -1 : END_AGAIN_MS;
+        int count = poll(fds, ARRAY_SIZE(fds), waiting ? 0 : patience);
+        if (count < 0) {
             if (errno == EINTR)
                 continue;
             return error_errno(err, errno, "poll");
         }
-        if (fds[0].revents)
+        if (fds[0].revents || (count == 0 && !waiting))
             shell->keys = true;
         if (fds[2].revents && on_signals(shell, err) < 0)
             return -1;

@@ -63,6 +63,20 @@ static int check_entry(const struct edit *edit, const char *text, size_t size, c
     return 0;
 }
 
+/* It is still a skill, but nobody may have meant it. */
+static void note_lost_front(const struct edit *edit, const char *text, size_t size)
+{
+    struct front_parts before;
+    struct front_parts after;
+    front_split(edit->before, edit->before_size, &before);
+    front_split(text, size, &after);
+    if (edit->entry && before.present && !after.present)
+        fprintf(stderr,
+                "box skill edit: note: %s has no front matter any more, so no name and no "
+                "description\n  fix: begin it with '---', the fields, and '---'\n",
+                edit->path);
+}
+
 static int put_back(const struct edit *edit, const char *text, size_t size, struct error *err)
 {
     cleanup_free char *target = client_skill_target(edit->name, edit->path);
@@ -84,6 +98,7 @@ static int put_back(const struct edit *edit, const char *text, size_t size, stru
         return -1;
     if (name && strcmp(name, edit->name) != 0)
         fprintf(stderr, "box skill edit: '%s' is called '%s' from now on\n", edit->name, name);
+    note_lost_front(edit, text, size);
     return 0;
 }
 

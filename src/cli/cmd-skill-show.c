@@ -113,10 +113,10 @@ static void print_fields(const json_t *skill, const char *text, size_t size)
     print_others(text, size);
     format_since(client_text(skill, "updated_at"), age, sizeof age);
     cleanup_free char *updated = xasprintf("%s (%s ago)", client_text(skill, "updated_at"), age);
-    print_field("Updated", updated);
+    print_field("updated", updated);
     if (json_is_true(json_object_get(skill, "python_project")))
-        print_field("Python", "a project, with requirements of its own");
-    print_field("Directory", client_text(skill, "package_root"));
+        print_field("python", "a project, with requirements of its own");
+    print_field("directory", client_text(skill, "package_root"));
 }
 
 /* --- a skill ------------------------------------------------------------------------------------

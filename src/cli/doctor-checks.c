@@ -61,7 +61,7 @@ static void look_at_user_namespaces(const struct machine *machine, struct findin
         return;
     }
     finding_set(ret, CHECK_FAIL, "cannot be made: %s", strerror(-rc));
-    finding_fix(ret, "see the switches below; in a container, allow it to make user namespaces");
+    finding_fix(ret, "see the switches below; in a container: docker run --privileged …");
 }
 
 static void look_at_userns_clone(const struct machine *machine, struct finding *ret)
@@ -141,14 +141,14 @@ static void look_at_cgroups(const struct machine *machine, struct finding *ret)
 
 static void look_at_overlay(const struct machine *machine, struct finding *ret)
 {
-    int rc = probe_overlay();
-    (void)machine;
+    int rc = probe_overlay(machine->facts.root);
     if (rc == 0) {
         finding_set(ret, CHECK_OK, "works in a user namespace: --writable can be had");
         return;
     }
     finding_set(ret, CHECK_WARN, "no --writable: %s", strerror(-rc));
-    finding_fix(ret, "modprobe overlay");
+    if (rc != -EPERM) /* which is the user namespace's */
+        finding_fix(ret, "modprobe overlay");
 }
 
 static void look_at_idmaps(const struct machine *machine, struct finding *ret)
@@ -215,9 +215,19 @@ static void look_at_network(const struct machine *machine, struct finding *ret)
 {
     const char *fix = NULL;
     const char *reason = net_unavailable(&fix);
+    struct net_policy policy = {0};
     (void)machine;
-    if (!reason) {
+    net_host_resolvers(&policy);
+    if (!reason && policy.resolver_count > 0) {
         finding_set(ret, CHECK_OK, "--network on can be had");
+        return;
+    }
+    if (!reason) {
+        finding_set(ret, CHECK_WARN,
+                    "--network on can be had, but no names: /etc/resolv.conf has no IPv4 resolver "
+                    "that is not on loopback");
+        finding_fix(ret, "in a container, mount the host's /etc/resolv.conf; elsewhere, name "
+                         "another resolver in it");
         return;
     }
     finding_set(ret, CHECK_WARN, "%s", reason);

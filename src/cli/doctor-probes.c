@@ -62,21 +62,29 @@ static int become_root_of_namespace(void)
     return rc;
 }
 
+/* Root's sessions get the lower side from outside, without what is mounted below it, which inside
+   is locked and which an overlay cannot leave away: a container may have docker-init in /usr/sbin.
+ */
 static int try_overlay(const void *data)
 {
-    (void)data;
+    const bool *root = data;
+    int tree = *root ? open_tree(AT_FDCWD, "/usr", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC) : -1;
+    if (*root && tree < 0)
+        return -1;
     if (become_root_of_namespace() < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("tmpfs", "/tmp", "tmpfs", 0, "size=64k") < 0)
         return -1;
     if (mkdir("/tmp/upper", 0755) < 0 || mkdir("/tmp/work", 0755) < 0)
         return -1;
+    if (*root && move_mount(tree, "", AT_FDCWD, "/usr", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -1;
     return mount("overlay", "/usr", "overlay", MS_NOSUID | MS_NODEV,
                  "lowerdir=/usr,upperdir=/tmp/upper,workdir=/tmp/work,userxattr");
 }
 
-int probe_overlay(void)
+int probe_overlay(bool root)
 {
-    return in_child(try_overlay, NULL);
+    return in_child(try_overlay, &root);
 }
 
 static int try_idmap(const void *data)

@@ -40,7 +40,7 @@ extern const struct check doctor_checks[];
 
 /* doctor-probes.c: each tries the real thing in a child; 0 or -errno. */
 int probe_user_namespace(void);
-int probe_overlay(void);
+int probe_overlay(bool root);
 int probe_idmap(const char *directory);
 
 /* doctor-trial.c: the last check, a whole session. */

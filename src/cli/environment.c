@@ -23,8 +23,11 @@ void environment_init(struct strings *env, const char *term)
 {
     for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
         strings_add(env, fixed[i]);
-    if (term)
-        strings_take(env, xasprintf("TERM=%s", term));
+    if (!term)
+        return;
+    strings_take(env, xasprintf("TERM=%s", term));
+    /* Read alike by bash and by a plain sh: only the first knows \w. */
+    strings_add(env, "PS1=" BOX_USER "@box:$PWD\\$ ");
 }
 
 /* The variable whose name is the first `length` bytes of `name`, or NULL. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `box`, the command line: finds the verb and hands over. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +84,12 @@ static const struct verb *find_verb(const char *name)
 static int unknown_verb(const char *name)
 {
     const char *names[ARRAY_SIZE(verbs)];
+    struct error err = ERROR_INIT;
+    if (name[0] == '-') {
+        error_set(&err, ERROR_INVALID, "'%.64s' stands before the verb", name);
+        error_hint(&err, "options belong behind it: box ps --url URL");
+        return cli_fail(NULL, &err);
+    }
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         names[i] = verbs[i].verb->name;
     return verbs_unknown(NULL, name, names, ARRAY_SIZE(names));
@@ -115,10 +122,15 @@ static int run_help(const struct verb *verb, int argc, char **argv)
 
 static int run_version(const struct verb *verb, int argc, char **argv)
 {
-    (void)verb;
-    (void)argc;
-    (void)argv;
-    puts("box " BOX_VERSION);
+    struct error err = ERROR_INIT;
+    int rest = argc;
+    int rc = options_parse(verb, argc, argv, NULL, &rest, &err);
+    if (rc < 0)
+        return cli_fail(verb->name, &err);
+    if (rc == OPTIONS_HELP)
+        options_help(verb, stdout);
+    else
+        puts("box " BOX_VERSION);
     return 0;
 }
 
@@ -132,19 +144,29 @@ static void fill_standard_fds(void)
     }
 }
 
+/* Output that did not arrive is a failure, whatever came before. A reader that left is no news. */
+static int see_out(int status)
+{
+    bool lost = ferror(stdout);
+    int errnum = fflush(stdout) != 0 ? errno : 0;
+    if (!lost && errnum == 0)
+        return status;
+    if (errnum != EPIPE)
+        fprintf(stderr, "box: cannot write to standard output%s%s\n", errnum ? ": " : "",
+                errnum ? strerror(errnum) : "");
+    return status == 0 ? EXIT_BOXD : status;
+}
+
 int main(int argc, char **argv)
 {
     fill_standard_fds();
     if (argc < 2) {
         list_verbs();
-        return 0;
+        return see_out(0);
     }
     const struct verb *verb = find_verb(argv[1]);
     if (!verb)
         return unknown_verb(argv[1]);
     int status = verb->run(verb, argc - 1, argv + 1);
-    /* Output that did not arrive is a failure, whatever came before. */
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
-        return EXIT_BOXD;
-    return status;
+    return see_out(status);
 }

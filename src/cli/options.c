@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli/habits.h"
 #include "cli/verbs.h"
 #include "core/mem.h"
 #include "core/parse.h"
@@ -52,8 +53,14 @@ static int unknown_option(const struct verb *verb, const char *word, size_t leng
     if (near)
         return error_set(err, ERROR_INVALID, "unknown option '--%.64s'; did you mean --%s?", name,
                          near);
-    return error_set(err, ERROR_INVALID, "unknown option '--%.64s'; see box %s --help", name,
-                     verb->name);
+    error_set(err, ERROR_INVALID, "unknown option '--%.64s'; see box %s --help", name, verb->name);
+    return habit_hint(verb, name, false, err);
+}
+
+static int unknown_letter(const struct verb *verb, const char *letters, struct error *err)
+{
+    error_set(err, ERROR_INVALID, "unknown option '-%c'; see box %s --help", *letters, verb->name);
+    return habit_hint(verb, letters, true, err);
 }
 
 int options_unknown_word(const char *word, const char *const *words, size_t count,
@@ -107,8 +114,7 @@ static int parse_letters(struct cursor *cursor, const char *letters, struct erro
         if (!option && *letters == 'h')
             return OPTIONS_HELP;
         if (!option)
-            return error_set(err, ERROR_INVALID, "unknown option '-%c'; see box %s --help",
-                             *letters, cursor->verb->name);
+            return unknown_letter(cursor->verb, letters, err);
         if (option->value)
             return apply(cursor, option, letters[1] ? letters + 1 : NULL, err);
         if (apply(cursor, option, NULL, err) < 0)

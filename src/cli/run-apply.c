@@ -144,7 +144,7 @@ APPLY(image)
 APPLY(session)
 {
     if (value[0] == '\0')
-        return error_set(err, ERROR_INVALID, "a name that is empty");
+        return error_set(err, ERROR_INVALID, "the name is empty");
     ((struct run_options *)target)->session = value;
     return 0;
 }
@@ -152,7 +152,7 @@ APPLY(session)
 APPLY(process_id)
 {
     if (value[0] == '\0')
-        return error_set(err, ERROR_INVALID, "a name that is empty");
+        return error_set(err, ERROR_INVALID, "the name is empty");
     ((struct run_options *)target)->process_id = value;
     return 0;
 }
@@ -201,10 +201,12 @@ APPLY(pids)
 APPLY(timeout)
 {
     uint64_t ms;
-    if (parse_duration(value, &ms) < 0 || ms == 0)
-        return error_set(err, ERROR_INVALID, "'%.64s' is not a time, such as 10, 1.5s or 5m",
-                         value);
+    /* Nothing at all is no limit; next to nothing, which becomes 0 too, is not meant so. */
+    if (parse_duration(value, &ms) < 0 || (ms == 0 && strpbrk(value, "123456789")))
+        return error_set(err, ERROR_INVALID,
+                         "'%.64s' is not a time, such as 10, 1.5s or 5m; 0 is none", value);
     ((struct run_options *)target)->timeout_ms = ms;
+    ((struct run_options *)target)->given |= GIVEN_TIMEOUT;
     return 0;
 }
 
@@ -265,7 +267,7 @@ APPLY(env_file)
 APPLY(skill)
 {
     if (value[0] == '\0')
-        return error_set(err, ERROR_INVALID, "a name that is empty");
+        return error_set(err, ERROR_INVALID, "the name is empty");
     strings_add(&((struct run_options *)target)->skills, value);
     return 0;
 }

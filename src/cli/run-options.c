@@ -31,7 +31,7 @@ const struct option run_option_table[] = {
     {"memory", 0, "SIZE", "memory of all its processes (default 1G)", apply_memory},
     {"cpus", 0, "N", "CPU time, in CPUs (default 1)", apply_cpus},
     {"pids", 0, "N", "processes and threads at once (default 256)", apply_pids},
-    {"timeout", 0, "TIME", "end everything after it: 10, 1.5s, 5m", apply_timeout},
+    {"timeout", 0, "TIME", "end everything after it: 10, 1.5s, 5m (default none)", apply_timeout},
     ROW_MOUNT,
     ROW_RO_PATH,
     ROW_READ_ONLY,
@@ -75,7 +75,7 @@ const struct option create_option_table[] = {
 };
 
 const struct option exec_option_table[] = {
-    {"timeout", 0, "TIME", "end it after that: 10, 1.5s, 5m (default 30s)", apply_timeout},
+    {"timeout", 0, "TIME", "end it after 10, 1.5s, 5m; 0: never (default 30s)", apply_timeout},
     ROW_ENV,
     ROW_ENV_FILE,
     ROW_WORKDIR,

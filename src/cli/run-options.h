@@ -17,6 +17,7 @@ enum run_given {
     GIVEN_IMAGE = 1 << 1,
     GIVEN_SECCOMP = 1 << 2,
     GIVEN_TMP_SIZE = 1 << 3,
+    GIVEN_TIMEOUT = 1 << 4,
 };
 
 struct run_options {

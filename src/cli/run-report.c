@@ -80,6 +80,9 @@ static void explain_timeout(const struct run_options *options, const struct outc
     (void)outcome;
     format_duration(options->timeout_ms, text, sizeof text);
     fprintf(out, "box: timed out after %s\n", text);
+    /* Who named the limit knows how. */
+    if (!(options->given & GIVEN_TIMEOUT))
+        fputs("  fix: --timeout TIME, such as 5m; 0 for no limit\n", out);
 }
 
 static void explain_oom(const struct run_options *options, const struct outcome *outcome, FILE *out)

@@ -108,29 +108,6 @@ static size_t bytes_of(const char *text, size_t width)
     return at;
 }
 
-struct line {
-    size_t used;
-    size_t width; /* 0: endless */
-    FILE *out;
-};
-
-static void put(struct line *line, const char *text)
-{
-    size_t room = line->width > line->used ? line->width - line->used : 0;
-    size_t wanted = width_of(text);
-    if (line->width == 0 || wanted <= room)
-        fputs(text, line->out);
-    else
-        fwrite(text, 1, bytes_of(text, room), line->out);
-    line->used += wanted;
-}
-
-static void pad(struct line *line, size_t count)
-{
-    while (count-- > 0)
-        put(line, " ");
-}
-
 static char *shortened(const char *text, size_t width)
 {
     if (width_of(text) <= width)
@@ -152,22 +129,23 @@ static void yield(const struct table *table, size_t width, size_t *widths)
     widths[at] = widths[at] > over + least ? widths[at] - over : least;
 }
 
-static void print_row(const struct table *table, size_t row, const size_t *widths, size_t width,
-                      const char *end, FILE *out)
+static char *make_row(const struct table *table, size_t row, const size_t *widths)
 {
-    struct line line = {.width = width, .out = out};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *line = open_memstream(&text, &size);
+    if (!line)
+        return xstrdup("");
     for (size_t i = 0; i < table->columns; i++) {
         const char *cell = table->cells.items[row * table->columns + i];
         cleanup_free char *cut = shortened(cell, widths[i]);
-        size_t rest = widths[i] - width_of(cut);
+        int rest = (int)(widths[i] - width_of(cut));
         bool last = i + 1 == table->columns;
-        if (table->right[i])
-            pad(&line, rest);
-        put(&line, cut);
-        if (!last)
-            pad(&line, GAP + (table->right[i] ? 0 : rest));
+        fprintf(line, "%*s%s%*s", table->right[i] ? rest : 0, "", cut,
+                last ? 0 : GAP + (table->right[i] ? 0 : rest), "");
     }
-    fputs(end, out);
+    fclose(line);
+    return text;
 }
 
 void table_print(const struct table *table, size_t width, size_t rows, const char *end, FILE *out)
@@ -183,8 +161,11 @@ void table_print(const struct table *table, size_t width, size_t rows, const cha
     }
     if (table->yielding && width > 0)
         yield(table, width, widths);
-    for (size_t row = 0; row < count; row++)
-        print_row(table, row, widths, width, end, out);
+    for (size_t row = 0; row < count; row++) {
+        cleanup_free char *line = make_row(table, row, widths);
+        cleanup_free char *cut = width > 0 ? shortened(line, width) : NULL;
+        fprintf(out, "%s%s", cut ? cut : line, end);
+    }
 }
 
 size_t table_width(int fd)

@@ -49,7 +49,8 @@ enum log_level log_level_from_name(const char *name)
     for (int i = 0; i < LOG_LEVEL_MAX; i++)
         if (strcmp(level_names[i], name) == 0)
             return (enum log_level)i;
-    return LOG_LEVEL_INVALID;
+    /* Python's word for it, and so what those who come from there write. */
+    return strcmp(name, "warning") == 0 ? LOG_WARN : LOG_LEVEL_INVALID;
 }
 
 /* Whole or not at all, up to LINE_TAIL before the end. */

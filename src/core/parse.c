@@ -127,34 +127,55 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
+/* Letters put in, left out, changed, or changed places with the next. */
 static size_t edit_distance(const char *a, const char *b)
 {
-    size_t row[WORD_MAX + 1];
+    size_t rows[3][WORD_MAX + 1];
     size_t a_length = strnlen(a, WORD_MAX);
     size_t b_length = strnlen(b, WORD_MAX);
     for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i - 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
-            size_t above = row[j];
-            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
+            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i < 2 || j < 2 || a[i - 1] != b[j - 2] || a[i - 2] != b[j - 1])
+                continue;
+            size_t swapped = rows[(i - 2) % 3][j - 2] + 1;
+            row[j] = swapped < row[j] ? swapped : row[j];
         }
     }
-    return row[b_length];
+    return rows[a_length % 3][b_length];
+}
+
+/* What is called so in one place, and so in another. */
+static const char *other_word(const char *word)
+{
+    static const char *const words[][2] = {{"cmd", "command"}, {"cwd", "workdir"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        for (size_t side = 0; side < 2; side++) {
+            if (strcmp(words[i][side], word) == 0)
+                return words[i][1 - side];
+        }
+    }
+    return NULL;
 }
 
 const char *nearest_word(const char *word, const char *const *candidates, size_t count)
 {
     const char *best = NULL;
+    const char *other = other_word(word);
     size_t length = strnlen(word, WORD_MAX + 1);
     if (length > WORD_MAX)
         return NULL;
-    /* At least one letter of what was typed must be in it. */
-    size_t best_distance = length / 3 + 2 < length ? length / 3 + 2 : length;
+    /* One slip in each three letters; and of a single letter nothing would be left. */
+    size_t slips = length < 6 ? 1 : length / 3;
+    size_t best_distance = length < 2 ? 0 : slips + 1;
     for (size_t i = 0; i < count; i++) {
+        if (other && strcmp(candidates[i], other) == 0)
+            return candidates[i];
         size_t distance = edit_distance(word, candidates[i]);
         /* The beginning of a word is as good as a slip in it. */
         if (length >= PREFIX_MIN && strncmp(word, candidates[i], length) == 0)

@@ -17,5 +17,6 @@ int parse_duration(const char *text, uint64_t *ret_ms);
 /* "0.5": thousandths. */
 int parse_milli(const char *text, uint64_t *ret_milli);
 
-/* The candidate nearest to `word` by edit distance, or NULL if none is near enough to be meant. */
+/* The candidate nearest to `word` by edit distance, or that is another word for it; NULL if none is
+   near enough to be meant. */
 const char *nearest_word(const char *word, const char *const *candidates, size_t count);

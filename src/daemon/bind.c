@@ -60,7 +60,7 @@ static int bind_unix(struct daemon *daemon, struct error *err)
         close(fd);
         return error_errno(err, errno, "cannot give %s to its group", path);
     }
-    daemon->own_socket = path;
+    daemon->own_socket = xstrdup(path);
     return add_listener(daemon, fd, err);
 }
 

@@ -21,6 +21,7 @@ static inline enum storage storage_of(enum config_type type)
     case CONFIG_LIST:
     case CONFIG_PATHS:
     case CONFIG_RANGES:
+    case CONFIG_SOCKETS:
         return STORED_LIST;
     case CONFIG_BOOL:
         return STORED_BOOL;

@@ -19,13 +19,13 @@
 #define RELOAD    true
 #define NONE      CONFIG_NOWHERE
 #define TREE      true /* LangBot's */
-#define LOG_WORDS "debug|info|warn|error"
+#define LOG_WORDS "debug|info|warn|warning|error"
 #define BACKENDS  "native|local|docker|podman|nsjail|e2b"
 
 /* clang-format off */
 const struct config_key config_keys[] = {
     /* Where it listens and lives */
-    {"listen", CONFIG_LIST, FIXED, AT(listen), "127.0.0.1:5410", 0, 16, NULL,
+    {"listen", CONFIG_SOCKETS, FIXED, AT(listen), "127.0.0.1:5410", 0, 16, NULL,
      "addresses to listen on, HOST:PORT each; empty: the Unix socket only"},
     {"socket", CONFIG_PATH, FIXED, AT(socket), "", 0, 107, NULL,
      "the Unix socket; empty: boxd.sock in run_dir"},
@@ -40,7 +40,7 @@ const struct config_key config_keys[] = {
     {"log.format", CONFIG_CHOICE, FIXED, AT(log_format), "text", 0, 0, "text|json",
      "form of the log on standard error"},
     {"log.level", CONFIG_CHOICE, RELOAD, AT(log_level), "info", 0, 0, LOG_WORDS,
-     "least important events that are logged"},
+     "least important events that are logged; warning is warn"},
 
     /* Sessions */
     {"backend", CONFIG_CHOICE, FIXED, AT(backend), "local", 0, 0, BACKENDS,

@@ -5,7 +5,9 @@
    nothing else. They are the ceiling: what LangBot says later can only choose within it, and what
    lies outside is not there for it. That is no reason to refuse LangBot, which sends all it has
    each time it connects; but somebody must be told. */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/path.h"
 #include "daemon/config-internal.h"
@@ -45,6 +47,18 @@ static void add_common(const struct strings *ceiling, const char *root, struct s
     }
 }
 
+/* What is allowed, but is hardly what was meant. LangBot's own root may be made later. */
+static void warn_root(const struct config *config, const char *path, const char *root,
+                      struct config_problems *problems)
+{
+    if (strcmp(root, "/") == 0)
+        config_warning(problems, "mounts.allowed_roots: with / whoever may talk to boxd may mount "
+                                 "nearly all of this machine");
+    else if (strcmp(root, config->host_root) != 0 && access(root, F_OK) < 0 && errno == ENOENT)
+        config_warning(problems, "mounts.allowed_roots: %s is not there%s", root,
+                       path[0] == '/' ? "" : "; relative ones are from where boxd is started");
+}
+
 static void take_root(const char *path, const struct strings *ceiling, struct strings *ret,
                       struct config_problems *problems)
 {
@@ -64,10 +78,15 @@ static void settle_roots(struct config *config, const struct strings *ceiling,
                          struct config_problems *problems)
 {
     struct strings roots = {0};
-    if (config->allowed_roots.count == 0 && *config->host_root)
+    bool named = config->allowed_roots.count > 0;
+    if (!named && *config->host_root)
         strings_add(&config->allowed_roots, config->host_root);
-    for (size_t i = 0; i < config->allowed_roots.count; i++)
+    for (size_t i = 0; i < config->allowed_roots.count; i++) {
+        size_t before = roots.count;
         take_root(config->allowed_roots.items[i], ceiling, &roots, problems);
+        if (named && !ceiling && roots.count > before)
+            warn_root(config, config->allowed_roots.items[i], roots.items[before], problems);
+    }
     if (ceiling && config->allowed_roots.count == 0)
         strings_copy(&roots, ceiling);
     if (ceiling && roots.count == 0)
@@ -109,10 +128,12 @@ void config_settle_local(struct config *config, const struct strings *ceiling,
     settle_roots(config, ceiling, problems);
     settle_directory(config, "local.default_workspace", &config->default_workspace, "default",
                      problems);
-    settle_directory(config, "local.skills_root", &config->skills_root, "skills", problems);
-    /* Skills are boxd's own: there is always a place for them. */
+    /* Skills are boxd's own: there is always a place for them, which may also be asked for. */
+    cleanup_free char *own = xasprintf("%s/skills", config->state_dir);
+    if (strcmp(config->skills_root, own) != 0)
+        settle_directory(config, "local.skills_root", &config->skills_root, "skills", problems);
     if (!*config->skills_root && *config->state_dir) {
         free(config->skills_root);
-        config->skills_root = xasprintf("%s/skills", config->state_dir);
+        config->skills_root = steal_ptr(own);
     }
 }

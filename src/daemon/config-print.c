@@ -46,6 +46,7 @@ static void print_value(FILE *out, const struct config *config, const struct con
     case CONFIG_LIST:
     case CONFIG_PATHS:
     case CONFIG_RANGES:
+    case CONFIG_SOCKETS:
         putc('[', out);
         for (size_t i = 0; i < list->count; i++) {
             fputs(i > 0 ? ", " : "", out);

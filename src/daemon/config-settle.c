@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 
 #include "core/fd.h"
-#include "core/parse.h"
 #include "core/path.h"
 #include "api/rpc.h"
 #include "daemon/config-internal.h"
+#include "net/http-address.h"
 
 #define WHERE "configuration"
 
@@ -119,18 +119,18 @@ static void default_directories(struct config *config, struct config_problems *p
 
 /* --- what takes several keys --- */
 
-/* As far as can be told without asking a name server; binding looks again. */
-static bool is_loopback(const char *address, size_t length)
+/* How open a host is that boxd listens on, for a message; NULL: not at all. As far as can be told
+   without asking a name server; binding looks again. */
+static const char *openness(const char *host)
 {
+    static const char open[] = "is open to the network";
     unsigned char v4[4];
     struct in6_addr v6;
-    bool bracketed = length > 2 && address[0] == '[' && address[length - 1] == ']';
-    cleanup_free char *host = xstrndup(address + bracketed, length - (bracketed ? 2 : 0));
     if (inet_pton(AF_INET, host, v4) == 1)
-        return v4[0] == 127;
+        return v4[0] == 127 ? NULL : open;
     if (inet_pton(AF_INET6, host, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcasecmp(host, "localhost") == 0;
+        return IN6_IS_ADDR_LOOPBACK(&v6) ? NULL : open;
+    return strcasecmp(host, "localhost") == 0 ? NULL : "is a name, which may lead to the network";
 }
 
 /* A secret that clients must show: which of the two does not matter here. */
@@ -142,18 +142,18 @@ static bool has_token(const struct config *config)
 
 static void check_listen(const struct config *config, struct config_problems *problems)
 {
-    for (size_t i = 0; i < config->listen.count; i++) {
-        const char *address = config->listen.items[i];
-        const char *colon = strrchr(address, ':');
-        uint64_t port;
-        if (!colon || colon == address || parse_u64(colon + 1, 65535, &port) < 0)
-            config_problem(problems, WHERE, 0, "listen: '%s' is not HOST:PORT", address);
-        else if (!config->stdio && !has_token(config) &&
-                 !is_loopback(address, (size_t)(colon - address)))
+    for (size_t i = 0; i < config->listen.count && !config->stdio && !has_token(config); i++) {
+        struct error err = ERROR_INIT;
+        cleanup_free char *host = NULL;
+        cleanup_free char *port = NULL;
+        const char *how = NULL;
+        if (http_address_split(config->listen.items[i], &host, &port, &err) == 0)
+            how = openness(host);
+        if (how)
             config_problem(problems, WHERE, 0,
-                           "listen: %s is open to the network, which needs a token: "
-                           "(umask 077; openssl rand -hex 32 > FILE), then token_file: FILE",
-                           address);
+                           "listen: %s %s, and there it needs a token: (umask 077; openssl rand "
+                           "-hex 32 > FILE), then --token-file FILE or token_file: FILE",
+                           config->listen.items[i], how);
     }
 }
 

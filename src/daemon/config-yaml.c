@@ -131,8 +131,12 @@ static bool set_before(struct reader *reader, const struct config_key *key, unsi
     for (size_t i = 0; i < config_key_count && key->offset != CONFIG_NOWHERE; i++) {
         if (!reader->set[i] || config_keys[i].offset != key->offset)
             continue;
-        config_problem(reader->problems, reader->where, line, "'%s' and '%s' are the same thing",
-                       config_keys[i].path, key->path);
+        if (&config_keys[i] == key)
+            config_problem(reader->problems, reader->where, line, "the key '%s' is there twice",
+                           key->path);
+        else
+            config_problem(reader->problems, reader->where, line,
+                           "'%s' and '%s' are the same thing", config_keys[i].path, key->path);
         return true;
     }
     reader->set[key - config_keys] = true;
@@ -206,10 +210,13 @@ static void read_section(struct reader *reader, const char *path, const yaml_eve
         if (enter(reader, event))
             read_mapping(reader, path);
         reader->depth--;
+    } else if (!is_null(event) && !*path && reader->depth == 0) {
+        config_problem(reader->problems, reader->where, line_of(event),
+                       "a configuration is lines of 'key: value', and this is none");
+        skip(reader, event);
     } else if (!is_null(event)) {
         config_problem(reader->problems, reader->where, line_of(event),
-                       "'%s' has keys of its own below it, not a value",
-                       *path ? path : "the configuration");
+                       "'%s' has keys of its own below it, not a value", *path ? path : "box");
         skip(reader, event);
     }
 }

@@ -13,6 +13,7 @@
 #include "core/parse.h"
 #include "core/utf8.h"
 #include "daemon/config-internal.h"
+#include "net/http-address.h"
 #include "sandbox/net.h"
 
 #define TEXT_MAX 4096 /* of one item of a list */
@@ -124,6 +125,7 @@ static const char *const wanted[CONFIG_TYPE_MAX] = {
     [CONFIG_LIST] = "a list of texts",
     [CONFIG_PATHS] = "a list of paths",
     [CONFIG_RANGES] = "a list of address ranges like 10.0.0.0/8",
+    [CONFIG_SOCKETS] = "a list of addresses like 127.0.0.1:5410",
 };
 
 const char *config_wanted(enum config_type type)
@@ -188,6 +190,17 @@ static bool is_utf8(const char *text)
     return strcmp(repaired, text) == 0;
 }
 
+static int check_address(const struct config_key *key, const char *text, struct error *err)
+{
+    struct net_cidr cidr;
+    cleanup_free char *host = NULL;
+    cleanup_free char *port = NULL;
+    if ((key->type == CONFIG_RANGES && net_cidr_parse(text, &cidr, err) < 0) ||
+        (key->type == CONFIG_SOCKETS && http_address_split(text, &host, &port, err) < 0))
+        return error_wrap(err, "%s", key->path);
+    return 0;
+}
+
 /* Control characters have no place in names and paths, and would make a mess of messages. */
 static int check_text(const struct config_key *key, const char *text, size_t max, bool open,
                       struct error *err)
@@ -202,12 +215,7 @@ static int check_text(const struct config_key *key, const char *text, size_t max
     if (key->type == CONFIG_CHOICE && !open && !is_choice(key->choices, text))
         return error_set(err, ERROR_INVALID, "%s must be one of %s, not '%.60s'", key->path,
                          key->choices, text);
-    if (key->type == CONFIG_RANGES) {
-        struct net_cidr cidr;
-        if (net_cidr_parse(text, &cidr, err) < 0)
-            return error_wrap(err, "%s", key->path);
-    }
-    return 0;
+    return check_address(key, text, err);
 }
 
 static int read_text(const struct config_key *key, const struct config_value *value, char **ret,

@@ -119,7 +119,8 @@ struct config {
     X(CPUS, "CPUs")       /* "1.5"; kept as thousandths */                \
     X(LIST, "list")       /* of texts; one text with commas is as good */ \
     X(PATHS, "paths")                                                     \
-    X(RANGES, "ranges") /* of IP addresses */
+    X(RANGES, "ranges") /* of IP addresses */                             \
+    X(SOCKETS, "list")  /* of HOST:PORT */
 
 enum config_type {
 #define X(name, text) CONFIG_##name,
@@ -161,6 +162,7 @@ struct config_problems {
     struct strings unknown;  /* keys that LangBot has and boxd does not know: its next version may
                                 have more. No reason not to start. */
     struct strings warnings; /* what cannot be as it was asked for, and how it could */
+    bool usage;              /* of `lines`, some are of the command line */
 };
 #define CONFIG_PROBLEMS_MAX 100
 void config_problem(struct config_problems *problems, const char *where, unsigned line,

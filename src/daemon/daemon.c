@@ -160,6 +160,7 @@ static void close_all(struct daemon *daemon)
     /* Where it may: in a directory of root's the front of another account may not. */
     if (daemon->own_socket)
         unlink(daemon->own_socket);
+    free(steal_ptr(daemon->own_socket));
     api_set_server(daemon->api, NULL);
     /* What the server's end set in motion must be over before what it is about goes. */
     uv_run(&daemon->loop, UV_RUN_NOWAIT);

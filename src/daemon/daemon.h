@@ -36,9 +36,8 @@ struct daemon {
 
     int listeners[DAEMON_LISTENERS];
     size_t listener_count;
-    const char
-        *own_socket; /* that is to go with this process; NULL: none, or a service manager's */
-    bool on_network; /* one of them is beyond loopback */
+    char *own_socket; /* that is to go with this process; NULL: none, or a service manager's */
+    bool on_network;  /* one of them is beyond loopback */
 
     uv_loop_t loop;
     int spawner;            /* its pidfd; -1: none to be had */

@@ -23,7 +23,7 @@ static int complain(const struct error *err)
 {
     fprintf(stderr, "boxd: %s\n", err->message);
     if (err->hint[0])
-        fprintf(stderr, "      %s\n", err->hint);
+        fprintf(stderr, "  fix: %s\n", err->hint);
     return 1;
 }
 
@@ -180,7 +180,8 @@ int main(int argc, char **argv)
         print_lines(&problems.unknown);
         print_lines(&problems.warnings);
     }
-    int rc = problems.lines.count > 0          ? 1
+    int rc = problems.usage                    ? EXIT_USAGE
+             : problems.lines.count > 0        ? 1
              : options.action == OPTIONS_CHECK ? check_config(&config, file)
              : options.action == OPTIONS_PRINT ? print_config(&config)
                                                : run(&options, &config, &problems);

@@ -77,12 +77,17 @@ static void use_flag(struct options *options, size_t i, const char *value)
     }
 }
 
+/* Of a short option, which may stand with others in a word, getopt tells only the letter. */
 static int complain(char **argv, int kind, struct error *err)
 {
-    const char *word = argv[optind - 1];
-    error_set(err, ERROR_INVALID,
-              kind == ':' ? "%s wants a value" : "'%s' is not an option, or not one with a value",
-              word);
+    if (kind == ':')
+        error_set(err, ERROR_INVALID, "%s wants a value", argv[optind - 1]);
+    else if (optopt >= FLAG_BASE)
+        error_set(err, ERROR_INVALID, "--%s takes no value", flags[optopt - FLAG_BASE].name);
+    else if (optopt > 0)
+        error_set(err, ERROR_INVALID, "'-%c' is not an option", optopt);
+    else
+        error_set(err, ERROR_INVALID, "'%.100s' is not an option", argv[optind - 1]);
     return error_hint(err, "boxd --help");
 }
 
@@ -163,8 +168,10 @@ void options_apply(const struct options *options, struct config *config,
                 .items = (const char *const *)listen.items, .count = listen.count, .is_list = true};
         }
         cleanup_free char *flag = flag_of(path);
-        if (config_set(config, config_key_find(path), &value, &err) < 0)
+        if (config_set(config, config_key_find(path), &value, &err) < 0) {
             config_problem(problems, flag, 0, "%s", err.message);
+            problems->usage = true;
+        }
     }
     config->system = options->system;
     /* Whoever started it starts another one: nobody is there to take sessions over. */

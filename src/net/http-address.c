@@ -15,10 +15,12 @@ int http_address_split(const char *address, char **ret_host, char **ret_port, st
     const char *host = address;
     uint64_t port;
     if (!colon)
-        return error_set(err, ERROR_INVALID, "\"%s\" has no port", address);
+        return error_set(err, ERROR_INVALID, "\"%s\" is not HOST:PORT, as in 127.0.0.1:5410",
+                         address);
     size_t size = (size_t)(colon - address);
     if (parse_u64(colon + 1, 65535, &port) < 0)
-        return error_set(err, ERROR_INVALID, "\"%s\" is not a port", colon + 1);
+        return error_set(err, ERROR_INVALID,
+                         "the port in \"%s\" must be a number between 0 and 65535", address);
     if (size >= 2 && host[0] == '[' && host[size - 1] == ']') {
         host++;
         size -= 2;

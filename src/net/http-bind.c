@@ -96,23 +96,38 @@ int http_bind_unix(const char *path, unsigned mode, int *ret_fd, struct error *e
     return 0;
 }
 
+static void print_address(const struct sockaddr_storage *address, char *ret, size_t size)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (address->ss_family == AF_UNIX) {
+        snprintf(ret, size, "unix:%s", ((const struct sockaddr_un *)address)->sun_path);
+    } else if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(ret, size, "%s:%u", host, ntohs(in->sin_port));
+    } else if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        snprintf(ret, size, "[%s]:%u", host, ntohs(in6->sin6_port));
+    } else {
+        snprintf(ret, size, "?");
+    }
+}
+
 void http_address_text(int fd, char *ret, size_t size)
 {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
-    char host[INET6_ADDRSTRLEN] = "?";
-    snprintf(ret, size, "?");
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
-        return;
-    if (address.ss_family == AF_UNIX) {
-        snprintf(ret, size, "unix:%s", ((struct sockaddr_un *)&address)->sun_path);
-    } else if (address.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (struct sockaddr_in *)&address;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(ret, size, "%s:%u", host, ntohs(in->sin_port));
-    } else if (address.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address;
-        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        snprintf(ret, size, "[%s]:%u", host, ntohs(in6->sin6_port));
-    }
+        address.ss_family = AF_UNSPEC;
+    print_address(&address, ret, size);
+}
+
+void http_peer_text(const struct http_request *req, char *ret, size_t size)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    if (getpeername(req->conn->fd, (struct sockaddr *)&address, &length) < 0)
+        address.ss_family = AF_UNSPEC;
+    print_address(&address, ret, size);
 }

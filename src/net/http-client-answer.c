@@ -164,3 +164,13 @@ int http_client_copy(struct http_client *client,
             return error_errno(err, -r, "cannot pass the answer on");
     }
 }
+
+int http_client_fd(const struct http_client *client)
+{
+    return client->fd;
+}
+
+bool http_client_buffered(const struct http_client *client)
+{
+    return client->in_start < client->in_end || client->eof || client->body == CLIENT_BODY_NONE;
+}

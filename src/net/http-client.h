@@ -76,6 +76,11 @@ int http_client_copy(struct http_client *client,
                      int (*sink)(const char *piece, size_t size, void *data), void *data,
                      struct error *err);
 
+/* For poll(), while a body is read from more than one connection. When it is readable, or
+   http_client_buffered(), call http_client_read(); it may wait for the rest of a piece's frame. */
+int http_client_fd(const struct http_client *client);
+bool http_client_buffered(const struct http_client *client);
+
 /* A path component or query value, percent-encoded. The caller frees. */
 char *http_client_encode(const char *text);
 

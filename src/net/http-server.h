@@ -104,6 +104,8 @@ const char *http_query(const struct http_request *req);
    given twice (Host, Content-Length, Authorization, If-Match …) were refused with 400 before. */
 const char *http_header(const struct http_request *req, const char *name);
 enum http_origin http_origin(const struct http_request *req);
+/* "192.0.2.7:40312": whoever sent it, or the proxy before it; for people. */
+void http_peer_text(const struct http_request *req, char *ret, size_t size);
 /* Length of the body; 0: none; HTTP_LENGTH_UNKNOWN: chunked. */
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
 uint64_t http_body_length(const struct http_request *req);

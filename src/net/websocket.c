@@ -145,6 +145,12 @@ static void on_drained(void *owner)
 static void on_deadline(void *owner)
 {
     struct websocket *ws = owner;
+    /* The frame is still behind other ones: one that reads slowly is to have them all, and one that
+       does not read at all the connection's own clock sees to (limits.write_stall_ms). */
+    if (ws->closing && http_conn_unsent(ws->conn) > 0) {
+        http_conn_deadline(ws->conn, http_conn_now(ws->conn) + CLOSE_MS);
+        return;
+    }
     /* One that is not read from cannot be heard. */
     if (ws->closing || (ws->pinged && !ws->heard && !ws->conn->held)) {
         http_conn_close(ws->conn);

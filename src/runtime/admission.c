@@ -126,7 +126,8 @@ static int check_room(const struct admission *book, const struct admission_recor
         return 0;
     error_set(err, ERROR_ADMISSION, "%zu workspaces are in the book, and no more may be",
               book->records.count);
-    return error_hint(err, "raise max_admission_records; a restart forgets those that are gone");
+    return error_hint(err,
+                      "raise limits.max_admission_records; a restart forgets those that are gone");
 }
 
 static int check_caps(const struct admission_policy *policy, const struct admission_grant *grant,

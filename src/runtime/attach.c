@@ -29,7 +29,7 @@ static void leave(struct attachment *attachment)
     attachment->closed = true;
     list_remove(&attachment->link);
     task_cancel(&attachment->task);
-    if (attachment->active && process->state != PROCESS_ENDED)
+    if (attachment->active)
         task_later(process->runtime, &process->task); /* it may have been held up */
     if (!list_empty(&process->attachments)) {
         struct attachment *next = list_entry(process->attachments.next, struct attachment, link);
@@ -73,6 +73,22 @@ static bool may_be_told(const struct attachment *attachment)
     return !attachment->closed && !attachment->paused && !attachment->err;
 }
 
+static void delivered(struct process *process, uint64_t offset)
+{
+    if (process->ring.header)
+        ring_set_delivered(&process->ring, offset);
+    else if (offset > process->delivered)
+        process->delivered = offset;
+}
+
+/* Where the last line ends in what was just told; 0: nowhere. Half a line is not delivered: who is
+   told makes lines of it, keeps the rest until it goes on, and has it no more once it has left. */
+static uint64_t last_line_end(uint64_t told, const char *data, size_t size)
+{
+    const char *newline = memrchr(data, '\n', size);
+    return newline ? told - (size - (size_t)(newline + 1 - data)) : 0;
+}
+
 void attachments_tell(struct process *process)
 {
     struct attachment *attachment = holder(process);
@@ -86,16 +102,15 @@ void attachments_tell(struct process *process)
         if (size > PIECE_MAX)
             size = PIECE_MAX;
         attachment->told += size;
-        uint64_t told = attachment->told;
+        uint64_t whole = last_line_end(attachment->told, data, size);
         attachment->events.output(attachment->owner, data, size);
         /* After that: if boxd dies in between, it is told twice rather than never. */
-        if (process->ring.header)
-            ring_set_delivered(&process->ring, told);
-        else if (told > process->delivered)
-            process->delivered = told;
+        delivered(process, whole);
     }
-    if (may_be_told(attachment) && process->state == PROCESS_ENDED && process_drained(process))
+    if (may_be_told(attachment) && process->state == PROCESS_ENDED && process_drained(process)) {
+        delivered(process, attachment->told); /* a last line without its end, too */
         end(attachment);
+    }
     process_release(process);
 }
 

@@ -16,6 +16,8 @@ static const char *const fixed[] = {
 static const char *const fixed_terminal[] = {
     "SHELL=/bin/sh",
     "TERM=xterm-256color",
+    /* Read alike by bash and by a plain sh: only the first knows \w. */
+    "PS1=box@box:$PWD\\$ ",
 };
 
 static void set(struct strings *env, const char *text)

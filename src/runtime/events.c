@@ -51,22 +51,12 @@ void runtime_unlisten(struct runtime *runtime, struct runtime_listener *listener
         *at = listener->next;
 }
 
-void runtime_emit(struct runtime *runtime, enum runtime_event_type type, const char *session,
-                  const char *process, unsigned number, int exit_code, const char *cause)
+static void emit(struct runtime *runtime, struct runtime_event event)
 {
-    runtime->event_sequence++;
+    event.sequence = ++runtime->event_sequence;
     if (!runtime->listeners)
         return;
-    struct runtime_event event = {
-        .type = type,
-        .sequence = runtime->event_sequence,
-        .time_us = runtime_now_us(),
-        .session = session,
-        .process = process,
-        .number = number,
-        .exit_code = exit_code,
-        .cause = cause,
-    };
+    event.time_us = runtime_now_us();
     /* One that leaves while it is being told may be the next. */
     struct runtime_listener *outer = runtime->next_listener;
     for (struct runtime_listener *at = runtime->listeners; at; at = runtime->next_listener) {
@@ -74,6 +64,31 @@ void runtime_emit(struct runtime *runtime, enum runtime_event_type type, const c
         at->event(at->data, &event);
     }
     runtime->next_listener = outer;
+}
+
+void runtime_emit(struct runtime *runtime, enum runtime_event_type type, const char *session,
+                  const char *process, unsigned number, int exit_code, const char *cause)
+{
+    emit(runtime, (struct runtime_event){.type = type,
+                                         .session = session,
+                                         .process = process,
+                                         .number = number,
+                                         .exit_code = exit_code,
+                                         .cause = cause});
+}
+
+void runtime_emit_exited(struct runtime *runtime, const char *session, unsigned number,
+                         const struct backend_outcome *outcome)
+{
+    struct runtime_event event = {
+        .type = RUNTIME_EXEC_EXITED, .session = session, .number = number, .exit_code = -1};
+    if (outcome) {
+        /* As in its result: one that was ended from outside has none. */
+        event.exit_code = outcome->timed_out ? -1 : outcome->exit_code;
+        event.signal = outcome->signal;
+        event.cause = outcome->cause;
+    }
+    emit(runtime, event);
 }
 
 void histogram_add(struct runtime_histogram *histogram, uint64_t us)

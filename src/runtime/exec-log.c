@@ -60,8 +60,8 @@ static void drop_piece(struct exec_log *log, struct log_piece *piece)
         fd_clear(&log->fd);
         log->file_end = 0;
     } else {
-        fallocate(log->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)piece->place,
-                  (off_t)piece->size);
+        log->solid |= fallocate(log->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                (off_t)piece->place, (off_t)piece->size) < 0;
     }
 }
 
@@ -167,7 +167,7 @@ static size_t add_file(struct runtime *runtime, struct exec_log *log, struct log
                        const char *data, size_t size)
 {
     /* Where holes cannot be made the file only grows; it is not to grow for ever. */
-    if (log->broken || log->file_end > 4 * runtime->config.session_log_bytes)
+    if (log->broken || (log->solid && log->file_end > 4 * runtime->config.session_log_bytes))
         return 0;
     if (log->fd < 0)
         log->fd = open_file(runtime->state_fd);

@@ -72,6 +72,7 @@ static void on_started(void *owner, int terminal, const struct error *err)
         return;
     execution->state = EXEC_RUNNING;
     arm(execution);
+    session_announce(execution->session);
     runtime_emit(execution->runtime, RUNTIME_EXEC_STARTED, execution->session->spec.name, NULL,
                  execution->number, -1, NULL);
     execution_tell_started(execution);
@@ -166,8 +167,7 @@ static void account(struct execution *execution)
         known = false;
     stats_outcome(runtime, known ? outcome : NULL, execution->cancelled);
     histogram_add(&runtime->stats.exec, (uv_hrtime() - execution->began_ns) / 1000);
-    runtime_emit(runtime, RUNTIME_EXEC_EXITED, name, NULL, execution->number,
-                 known ? outcome_exit_code(outcome) : -1, known ? outcome->cause : NULL);
+    runtime_emit_exited(runtime, name, execution->number, known ? outcome : NULL);
     if (known && strcmp(outcome->cause, "oom") == 0)
         runtime_emit(runtime, RUNTIME_OOM, name, NULL, execution->number, -1, "oom");
     cleanup_free char *text = command_text(execution);

@@ -59,6 +59,7 @@ struct exec_log {
     int fd; /* -1: none */
     uint64_t file_end;
     uint64_t file_bytes; /* of it in use */
+    bool solid;          /* holes cannot be made in it */
     bool broken; /* the file could not be written: what does not fit in memory is not kept */
 };
 
@@ -153,6 +154,9 @@ void loop_close(struct runtime *runtime, void (*closed)(struct runtime *runtime)
 /* events.c */
 void runtime_emit(struct runtime *runtime, enum runtime_event_type type, const char *session,
                   const char *process, unsigned number, int exit_code, const char *cause);
+/* `outcome` NULL: it is not known. */
+void runtime_emit_exited(struct runtime *runtime, const char *session, unsigned number,
+                         const struct backend_outcome *outcome);
 void histogram_add(struct runtime_histogram *histogram, uint64_t us);
 void stats_outcome(struct runtime *runtime, const struct backend_outcome *outcome, bool cancelled);
 int outcome_exit_code(const struct backend_outcome *outcome); /* 128 + n for a signal */
@@ -227,6 +231,7 @@ struct session {
     bool recovering; /* … and recovery waits for it */
     bool outlives;
     bool destroying;
+    bool announced;                  /* that it is there was told */
     struct backend_session *backend; /* NULL: not yet, or no more */
     char *backend_id, *notes;
     int64_t created_us, last_used_us;
@@ -300,6 +305,8 @@ void openings_fail(struct list *openings, const struct error *err);
 void openings_again(struct list *openings); /* what they waited for is not to be had */
 
 /* session-end.c */
+/* That it is there, once: when it is live, or before what runs in it already is told of. */
+void session_announce(struct session *session);
 void session_ready(struct session *session, const struct error *err);
 void session_lost(struct session *session, const struct error *why);
 void session_finish(struct session *session, enum session_end end);
@@ -476,6 +483,7 @@ void process_failed(struct process *process, const struct error *err);
 void process_close_handles(struct process *process);
 void process_complete(struct process *process); /* it is over, and remembered for a while */
 void processes_trim(struct runtime *runtime);
+void processes_adopted(struct session *session);
 void session_forget_processes(struct session *session);
 void process_changed(struct process *process, bool gone); /* tells the followers */
 void process_spec_copy(struct process_spec *to, const struct process_spec *from);

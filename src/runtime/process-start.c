@@ -66,7 +66,7 @@ static int may_start(const struct session *session, struct error *err)
         error_set(err, ERROR_CAPACITY,
                   "there are %u managed processes, and max_managed_processes is %u",
                   runtime->processes, runtime->config.max_managed_processes);
-        return error_hint(err, "stop some, or raise max_managed_processes");
+        return error_hint(err, "stop some, or raise limits.max_managed_processes");
     }
     if (session->lanes >= SESSION_LANES)
         return error_set(err, ERROR_CAPACITY,

@@ -203,6 +203,22 @@ void process_complete(struct process *process)
     processes_trim(process->runtime);
 }
 
+/* Those that were over when an earlier boxd left are remembered like our own. */
+void processes_adopted(struct session *session)
+{
+    struct list *at = session->processes.next;
+    while (session->adopted && at != &session->processes) {
+        struct process *process = list_entry(at, struct process, link);
+        at = at->next;
+        if (process->state == PROCESS_ENDED && !process->listed) {
+            process->listed = true;
+            list_append(&process->runtime->completed, &process->completed);
+            process->runtime->completed_count++;
+        }
+    }
+    processes_trim(session->runtime);
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 static void account(struct process *process, const struct backend_outcome *outcome)
@@ -349,7 +365,7 @@ int process_signal(struct process *process, int number, struct error *err)
     if (number < 1 || number > SIGRTMAX)
         return error_set(err, ERROR_INVALID, "there is no signal %d", number);
     if (process->state != PROCESS_RUNNING || !process->session || !process->session->backend)
-        return error_set(err, ERROR_PROCESS_CONFLICT, "process '%s' does not run",
+        return error_set(err, ERROR_PROCESS_CONFLICT, "process '%s' is not running",
                          process->spec.id);
     session_touch(process->session);
     process->runtime->ops->signal(process->process, number);

@@ -364,6 +364,7 @@ struct runtime_event {
     const char *process; /* NULL: not about one */
     unsigned number;     /* of an exec; 0: none */
     int exit_code;       /* of EXITED; -1: none */
+    int signal;          /* of EXEC_EXITED: what ended it; 0: none */
     const char *cause;   /* of EXITED; or NULL */
 };
 

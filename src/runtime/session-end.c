@@ -21,6 +21,20 @@ static void audit_session(struct session *session, const char *what, const char 
 
 /* --- up --------------------------------------------------------------------------------------- */
 
+void session_announce(struct session *session)
+{
+    enum runtime_event_type type =
+        session->adopted ? RUNTIME_SESSION_ADOPTED : RUNTIME_SESSION_CREATED;
+    const char *name = session->spec.name;
+    if (session->announced)
+        return;
+    session->announced = true;
+    runtime_emit(session->runtime, type, name, NULL, 0, -1, NULL);
+    audit_session(session, runtime_event_name(type), "live");
+    log_event(LOG_DEBUG, runtime_event_name(type), LOG_TEXT("session", name),
+              LOG_NUMBER("ms", (uv_hrtime() - session->began_ns) / 1000000));
+}
+
 static void live(struct session *session)
 {
     struct runtime *runtime = session->runtime;
@@ -29,14 +43,11 @@ static void live(struct session *session)
     session->state = SESSION_LIVE;
     if (session->adopted) {
         runtime->stats.sessions_adopted++;
-        runtime_emit(runtime, RUNTIME_SESSION_ADOPTED, session->spec.name, NULL, 0, -1, NULL);
-        audit_session(session, "session_adopted", "live");
     } else {
         runtime->stats.sessions_created++;
         histogram_add(&runtime->stats.create, (uv_hrtime() - session->began_ns) / 1000);
-        runtime_emit(runtime, RUNTIME_SESSION_CREATED, session->spec.name, NULL, 0, -1, NULL);
-        audit_session(session, "session_created", "live");
     }
+    session_announce(session);
     if (runtime->config.outlive_seconds > 0) {
         session->outlives = true;
         runtime->ops->outlive(session->backend, runtime->config.outlive_seconds);
@@ -45,6 +56,7 @@ static void live(struct session *session)
     openings_ready(session);
     if (!list_empty(&session->deletions))
         session_finish(session, SESSION_END_DELETED);
+    processes_adopted(session);
     if (session->state == SESSION_LIVE)
         session_kick(session);
     session_settle(session);
@@ -222,8 +234,12 @@ static void tell_end(struct session *session)
     switch (session->end) {
     case SESSION_END_FAILED:
         runtime->stats.sessions_failed++;
-        audit_session(session, "session_created", "failed");
-        return;
+        if (!session->announced) {
+            audit_session(session, "session_created", "failed");
+            return;
+        }
+        runtime_emit(runtime, RUNTIME_SESSION_LOST, name, NULL, 0, -1, NULL);
+        break;
     case SESSION_END_LOST:
         runtime_emit(runtime, RUNTIME_SESSION_LOST, name, NULL, 0, -1, NULL);
         break;
@@ -238,6 +254,8 @@ static void tell_end(struct session *session)
     if (session->end != SESSION_END_LOST)
         histogram_add(&runtime->stats.destroy, (uv_hrtime() - session->began_ns) / 1000);
     audit_session(session, "session_ended", end_names[session->end]);
+    log_event(LOG_DEBUG, "session_ended", LOG_TEXT("session", name),
+              LOG_TEXT("how", end_names[session->end]));
 }
 
 /* The last of a session: nobody finds it any more, and everybody who waited is told. */

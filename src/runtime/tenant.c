@@ -210,7 +210,8 @@ static struct tenant *tenant_new(struct tenants *tenants, const char *space, str
     if (tenants->spaces.count >= tenants->max) {
         error_set(err, ERROR_FORBIDDEN, "%zu workspaces are known, and no more may be",
                   tenants->spaces.count);
-        error_hint(err, "raise max_admission_records; a restart forgets those that are gone");
+        error_hint(err,
+                   "raise limits.max_admission_records; a restart forgets those that are gone");
         return NULL;
     }
     struct tenant *tenant = xcalloc(1, sizeof *tenant);

@@ -165,6 +165,7 @@ static void on_started(void *owner, int fd, const struct error *err)
         return;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     terminal->watch = watch_new(terminal->runtime, fd, on_ready, terminal);
+    terminal_resize(terminal, terminal->rows, terminal->columns); /* asked for meanwhile */
     push(terminal);
     update(terminal);
 }
@@ -322,12 +323,10 @@ bool terminal_write(struct terminal *terminal, const void *data, size_t size)
 void terminal_resize(struct terminal *terminal, uint16_t rows, uint16_t columns)
 {
     struct winsize size = {.ws_row = rows, .ws_col = columns};
+    terminal->rows = rows;
+    terminal->columns = columns;
     if (terminal->fd >= 0)
         ioctl(terminal->fd, TIOCSWINSZ, &size);
-    else if (terminal->state == TERMINAL_WAITING) {
-        terminal->rows = rows;
-        terminal->columns = columns;
-    }
 }
 
 void terminal_pause(struct terminal *terminal)

@@ -264,8 +264,12 @@ static int enter_root(int root, struct error *err)
     /* The old root ends up on top of the new one and is taken off again: no directory to put it in.
      */
     if (fchdir(root) < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-        chdir("/") < 0)
-        return error_errno(err, errno, "cannot enter the new root");
+        chdir("/") < 0) {
+        int saved = errno;
+        error_errno(err, saved, "cannot enter the new root");
+        /* Docker's filter, in a container that was given nothing but SYS_ADMIN. */
+        return saved == EPERM ? error_hint(err, "in a container: docker run --privileged …") : -1;
+    }
     return 0;
 }
 

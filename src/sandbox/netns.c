@@ -48,8 +48,12 @@ int net_prepare(struct error *err)
     cleanup_close int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (sock < 0)
         return error_errno(err, errno, "cannot open a socket");
-    if (ioctl(sock, SIOCSIFFLAGS, &request) < 0)
-        return error_errno(err, errno, "cannot bring loopback up");
+    if (ioctl(sock, SIOCSIFFLAGS, &request) < 0) {
+        int saved = errno;
+        error_errno(err, saved, "cannot bring loopback up");
+        /* Root in a container that was given SYS_ADMIN without NET_ADMIN. */
+        return saved == EPERM ? error_hint(err, "in a container: docker run --privileged …") : -1;
+    }
     return 0;
 }
 

@@ -245,8 +245,8 @@ static int plan_workspace(struct plan *plan, const struct sandbox_spec *spec,
         error_set(err, ERROR_UNSUPPORTED,
                   "a workspace with a quota is a file system of its own, which an ordinary user "
                   "cannot mount");
-        return error_hint(err, "run as root, or leave --workspace-quota out: /workspace is then in "
-                               "memory, bounded by --tmp-size");
+        return error_hint(err, "run as root, or leave the quota out: /workspace is then in memory, "
+                               "as large as /tmp");
     }
     plan_add(plan, (struct step){.kind = STEP_IMAGE,
                                  .target = spec->workspace,

@@ -103,6 +103,9 @@ int command_explain_start(const struct lane_started *started, const char *progra
         err->code = ERROR_NOT_FOUND;
         if (started->stage == LANE_STAGE_CWD)
             error_hint(err, "the directory does not exist inside the sandbox");
+        else if (strchr(program, ' '))
+            error_hint(err, "all of it is taken for the name of a program; a line for the shell is "
+                            "run by sh -c 'LINE'");
         else
             error_hint(err, "no such program inside the sandbox, or its interpreter is missing; it "
                             "sees /usr of the host, and what was mounted");

@@ -144,6 +144,9 @@ static int explain_clone(int errnum, struct error *err)
         return error_hint(err, "sysctl -w user.max_user_namespaces=15000");
     if (errnum == ENOSPC)
         return error_hint(err, "a limit in /proc/sys/user/max_*_namespaces was reached");
+    /* Docker's filter says of clone3() that there is no such call. */
+    if (errnum == ENOSYS || errnum == EPERM)
+        return error_hint(err, "in a container: docker run --privileged …");
     return -1;
 }
 

@@ -153,6 +153,24 @@ static int stage_chosen(struct installation *installation, struct strings *targe
     return 0;
 }
 
+/* A directory that is there is found when it is to be made; but people know the skill in it by its
+   name, which may be another. */
+static int check_taken(const struct installation *installation, struct error *err)
+{
+    const struct index *index = installation->op.index;
+    for (size_t i = 0; i < installation->chosen_count; i++) {
+        const struct package *package = installation->chosen[i];
+        for (size_t j = 0; j < index->count; j++) {
+            const struct skill *other = &index->skills[j]->skill;
+            if (strcmp(other->package_root, package->skill.package_root) == 0)
+                return error_set(err, ERROR_EXISTS,
+                                 "there is a skill '%.200s' already, in the directory '%.200s'",
+                                 other->name, target_of(package));
+        }
+    }
+    return 0;
+}
+
 /* As everybody sees it now: by name, and so it may be an older one of that name. */
 static int collect(struct installation *installation, struct skill_list *ret, struct error *err)
 {
@@ -178,7 +196,7 @@ static int install(struct installation *installation, struct skill_list *ret, st
     struct write_op *op = &installation->op;
     cleanup_strings struct strings targets = {0};
     if (index_check_whole(op->index, err) < 0 || install_prepare(installation, err) < 0 ||
-        choose(installation, err) < 0 ||
+        choose(installation, err) < 0 || check_taken(installation, err) < 0 ||
         write_check_count(op, installation->chosen_count, err) < 0 ||
         stage_chosen(installation, &targets, err) < 0)
         return -1;

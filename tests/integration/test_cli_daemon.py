@@ -144,6 +144,18 @@ def test_exec_status(cli, name, command, options, status, said):
     assert said in result.err and (said or not result.err), result
 
 
+def test_exec_time_limit(cli, start_boxd):
+    """boxd's own limit says how to have another; a limit of 0 is none."""
+    short = Cli(start_boxd(config={"sessions": {"timeout_sec": 1}}))
+    late = short("exec", "--create", "s", "--", "sleep", "60")
+    assert late.returncode == 124 and "box: timed out after 1s\n  fix: --timeout TIME" in late.err, late
+    assert short("exec", "s", "--timeout", "0", "--", "sh", "-c", "sleep 1.5; echo done").ok().out == "done\n"
+    named = short("exec", "s", "--timeout", "200ms", "--", "sleep", "60")
+    assert named.returncode == 124 and "fix:" not in named.err, named
+    for text in ("0.0001ms", "", "x", "-1"):
+        assert "is not a time" in cli("exec", "s", "--timeout", text, "--", "true").failed().err
+
+
 def test_exec_out_of_memory(cli):
     cli.box.need_limits()
     name = unique()
@@ -213,7 +225,7 @@ def test_run_in_session(cli):
     # Without a word about what it should be, it is taken as it is.
     assert cli("run", "--session", name, "--", "cat", "f").ok().out == "1\n"
     conflict = cli("run", "--session", name, "--memory", "200M", "--", "true").failed()
-    assert "memory_mb" in conflict.err and "fix:" in conflict.err
+    assert "memory_mb" in conflict.err and "box rm" in conflict.err and "session_id" not in conflict.err
     # Only what was named is compared.
     assert cli("run", "--session", name, "--memory", "100M", "--", "cat", "f").ok().out == "1\n"
     cli("rm", name).ok()
@@ -331,12 +343,41 @@ def test_shell_paste(cli, name):
         assert terminal.wait() == 0
 
 
+@pytest.mark.parametrize("shell", [[], ["bash", "-i"], ["sh"], ["sh", "-i"]])
+@pytest.mark.parametrize("text, status", [
+    (b"", 0),
+    (b"echo $((6*7))\n", 0),
+    (b"echo $((6*7))", 0),
+    (b"sleep 0.7; echo $((6*7))\ncat\nexit 3\n", 0),
+    (b"sleep 0.3; echo $((6*7)); exit 3\n", 3),
+])
+def test_shell_without_a_terminal(cli, name, shell, text, status):
+    """Input that ends ends the shell, whenever it comes: also before there is one to read it."""
+    result = cli("shell", name, *shell, input=text)
+    assert result.returncode == status, result
+    assert b"42" in result.stdout or not text, result
+
+
+def test_shell_input_of_a_command(cli, name):
+    """What has no shell gets it as it is."""
+    cli("shell", name, "cat > f", input=b"no newline").ok()
+    assert cli("exec", name, "--", "cat", "f").ok().out == "no newline"
+
+
 def test_shell_refusals(cli):
     missing = cli("shell", unique("no")).failed()
     assert "no session" in missing.err and "--create" in missing.err
     with cli.terminal("shell", unique("no")) as terminal:
         assert terminal.wait() == 125
         assert terminal.is_restored()
+
+
+@pytest.mark.parametrize("shell", [[], ["bash --norc"], ["sh"]])
+def test_shell_prompt(cli, name, shell):
+    with cli.terminal("shell", name, *shell) as terminal:
+        terminal.expect("box@box:/workspace$ ")
+        terminal.type("cd /tmp\n")
+        terminal.expect("box@box:/tmp$ ")
 
 
 # --- cp ---------------------------------------------------------------------------------------
@@ -488,6 +529,9 @@ def test_cp_to_a_device(cli, session):
 
 @pytest.mark.parametrize("words, said", [
     (["a", "b"], "neither side is in a session"),
+    (["a", "S:workspace/x"], "a path in a session begins with '/'"),
+    (["S:x", "b"], ":/workspace/x"),
+    (["./S:x", "b"], "neither side is in a session"),
     (["a:/x", "b:/y"], "both sides are in sessions"),
     (["/nonexistent", "S:/workspace/x"], "No such file"),
     (["S:/nonexistent", "x"], "has no '/nonexistent'"),
@@ -497,7 +541,8 @@ def test_cp_to_a_device(cli, session):
     (["no-such-session:/x", "x"], "no session"),
     (["S:/workspace", "-"], "is a directory"),
     (["-", "S:/workspace"], "name the file"),
-    (["a"], "something is missing"),
+    ([], "no FILE given"),
+    (["a"], "no SESSION:/PATH given"),
     (["a", "b", "c"], "one word too many"),
 ])
 def test_cp_refusals(cli, session, words, said):
@@ -581,7 +626,14 @@ def test_processes(cli, session):
     script = "trap 'echo hup' HUP; for i in 1 2 3; do echo line $i; echo err $i >&2; done; while :; do sleep 0.05; done"
     assert cli("start", name, "--id", "srv", "--env", "A=1", "--", "sh", "-c", script).ok().out == "srv\n"
     assert hostview.wait_until(lambda: cli("logs", name, "srv").ok().out == "line 1\nline 2\nline 3\n", 10)
-    assert cli("logs", name, "srv", "--stderr", "--tail", "1").ok().out == "err 3\n"
+    both = cli("logs", name, "srv", "--tail", "1").ok()
+    assert (both.out, both.err) == ("line 3\n", "err 3\n")
+    errors = cli("logs", name, "srv", "--stderr", "--tail", "1").ok()
+    assert (errors.out, errors.err) == ("err 3\n", "")
+    output = cli("logs", name, "srv", "--stdout", "--tail", "1").ok()
+    assert (output.out, output.err) == ("line 3\n", "")
+    named = cli("logs", name, "srv", "--stdout", "--stderr", "--tail", "1").ok()
+    assert (named.out, named.err) == ("line 3\n", "err 3\n")
     assert cli("logs", name, "srv", "--tail", "0").ok().out == ""
     assert cli("logs", name, "srv", "-n", "2").ok().out == "line 2\nline 3\n"
     info = cli("inspect", name, "srv").ok().json
@@ -595,6 +647,21 @@ def test_processes(cli, session):
     assert "no managed process" in cli("stop", name, "srv").failed().err
 
 
+def test_logs_follow_both_streams(cli, session):
+    script = "while read line; do echo out $line; echo err $line >&2; done; sleep 600"
+    cli("start", session.name, "--", "sh", "-c", f"mkfifo in; exec 3<>in; ({script}) <in").ok()
+    assert hostview.wait_until(lambda: session.exec("test -p in")["exit_code"] == 0, 10)
+    with cli.start("logs", session.name, "-f", stderr=subprocess.STDOUT) as live:
+        for number in range(3):
+            session.exec(f"echo {number} > in")
+            seen = live.wait_output(b"err %d\n" % number)
+            if b"out %d\n" % number not in seen:
+                live.wait_output(b"out %d\n" % number)
+        cli("stop", session.name).ok()
+        assert live.process.wait(conftest.PATIENCE) == 0
+    assert "no managed process" in cli("logs", session.name).failed().err
+
+
 def test_process_that_has_exited(cli, session):
     cli("start", session.name, "--", "sh", "-c", "echo bye; exit 3").ok()
     assert session.ended()["exit_code"] == 3
@@ -604,25 +671,76 @@ def test_process_that_has_exited(cli, session):
     assert "exited 3" in cli("ps", "-a").ok().out
     assert cli("start", session.name, "--", "nosuch").failed(127).err.startswith("box start: cannot run")
     assert cli("start", session.name, "--", "/etc/passwd").returncode == 126
+    line = cli("start", session.name, "--", "sleep 100").failed(127)
+    assert "fix: all of it is taken for the name of a program" in line.err and "sh -c" in line.err
 
 
 def test_logs_of_a_command(cli, session):
     result = cli("exec", session.name, "--json", "--", "sh", "-c", "echo one; echo two >&2").ok().json
     number = f"#{result['exec_id']}"
-    assert cli("logs", session.name, number).ok().out == "one\n"
+    both = cli("logs", session.name, number).ok()
+    assert (both.out, both.err) == ("one\n", "two\n")
     assert cli("logs", session.name, number, "--stderr").ok().out == "two\n"
     cli("logs", session.name, "#4000000").failed()
     assert "not the number" in cli("logs", session.name, "#x").failed().err
 
 
 def test_logs_follow_a_command(cli, session):
-    with cli.start("exec", session.name, "--", "sh", "-c", "echo READY; while ! test -e go; do sleep 0.05; done; echo end") as command:
+    with cli.start("exec", session.name, "--", "sh", "-c", "echo READY; while ! test -e go; do sleep 0.05; done; echo last >&2; echo end") as command:
         command.wait_output()
         with cli.start("logs", session.name, "#1", "-f") as live:
             live.wait_output()
             session.exec("touch go", concurrent=True)
-            assert live.result().ok().out.endswith("end\n")
+            result = live.result().ok()
+            assert result.out.endswith("end\n") and result.err == "last\n"
         assert command.result().returncode == 0
+
+
+# --- words that are not ours --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line, said", [
+    ("exec", "no SESSION given"),
+    ("exec s", "no command given"),
+    ("kill s", "no PROCESS given"),
+    ("stop", "no SESSION given"),
+    ("run -e A=1 -- true", "fix: --env NAME=VALUE"),
+    ("exec s -e A=1 -- true", "fix: --env NAME=VALUE"),
+    ("run -v /x:/y -- true", "fix: --mount SRC:DST"),
+    ("run --volume=/x:/y -- true", "fix: --mount SRC:DST"),
+    ("create s -v /x:/y", "fix: --mount SRC:DST"),
+    ("run -w /x -- true", "fix: --workdir DIR"),
+    ("run --rm -- true", "fix: leave it out"),
+    ("run -d -- true", "fix: box start"),
+    ("exec -it s bash", "fix: box shell"),
+    ("exec s --tty bash", "fix: box shell"),
+    ("kill s p -9", "fix: -s 9"),
+    ("kill s p -15", "fix: -s 15"),
+    ("kill -KILL s p", "fix: -s KILL"),
+    ("--url unix:/x ps", "fix: options belong behind it"),
+])
+def test_habits(user_box, line, said):
+    result = user_box.call(*line.split()).failed()
+    assert said in result.err and result.out == "", result
+
+
+@pytest.mark.parametrize("line", ["ps -v", "exec --everything s true", "exec -v s true", "status -9"])
+def test_no_hint_where_there_is_none(user_box, line):
+    result = user_box.call(*line.split()).failed()
+    assert "unknown option" in result.err and "fix:" not in result.err, result
+
+
+@pytest.mark.parametrize("line", ["--help", "", "version", "exec --help", "ps", "ps --json", "run --json -- true"])
+def test_output_that_cannot_be_written(cli, line):
+    with open("/dev/full", "wb") as full:
+        result = cli(*line.split(), stdout=full)
+    assert result.returncode == 125 and "cannot write to standard output: No space left" in result.err, result
+
+
+def test_names_that_are_empty(cli, name):
+    assert "the SESSION is empty" in cli("exec", "", "--", "true").failed().err
+    for words in (["stop", name, ""], ["rm", name, ""], ["logs", name, ""]):
+        assert "the name is empty" in cli(*words).failed().err
 
 
 # --- what is going on -------------------------------------------------------------------------

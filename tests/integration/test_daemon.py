@@ -37,7 +37,19 @@ def test_help_and_version(start_boxd):
                                   ["--log-level", "loud"], ["--listen", "nonsense"], ["--listen", "127.0.0.1:99999"]])
 def test_options_that_are_wrong(start_boxd, args):
     result = start_boxd(start=False).call(*args)
-    assert result.returncode in (1, 2) and result.err.startswith("boxd: "), result
+    assert result.returncode == 2 and result.err.startswith("boxd: "), result
+    assert args[0].split("=")[0] in result.err, result
+
+
+def test_warning_is_a_level(start_boxd):
+    """Python's name for it."""
+    boxd = start_boxd(start=False)
+    boxd.configure({"log": {"level": "warning"}})
+    boxd.call("--check-config", "--log-level", "warning").ok()
+    boxd.start()
+    boxd.get("/v1/status").ok()
+    boxd.stop()
+    assert " info " not in boxd.log()
 
 
 GOOD = [
@@ -109,7 +121,7 @@ def test_printed_configuration_is_one(start_boxd):
     boxd.configure({"limits": {"max_sessions": 3}})
     printed = boxd.call("--print-config").ok().out
     boxd.configure(printed)
-    boxd.call("--check-config").ok()
+    assert boxd.call("--check-config").ok().err == ""
     assert boxd.call("--print-config").ok().out == printed
 
 

@@ -106,11 +106,12 @@ def test_typos_get_the_nearest_option(user_box, word, near):
     (["--cpus", "many"], "not a number of CPUs"),
     (["--pids", "0"], "pids must be"),
     (["--pids", "1.5"], "not a number of processes"),
-    (["--timeout", "0"], "not a time"),
+    (["--timeout", "0.1ms"], "not a time"),
     (["--timeout", "soon"], "not a time"),
     (["--mount", "/tmp"], "SRC:DST"),
     (["--mount", "/tmp:workspace"], "absolute DST"),
-    (["--mount", "/tmp:/workspace:wr"], "ro or rw"),
+    (["--mount", "/tmp:/workspace:wr"], "did you mean rw?"),
+    (["--mount", "/tmp:/workspace:foo"], "ro or rw"),
     (["--mount", "/tmp:/workspace", "--mount", "/var/tmp:/workspace"], "given twice"),
     (["--mount", "/tmp:/x/../../etc"], "'..'"),
     (["--ro-path", "/usr/../etc"], "'..'"),
@@ -159,6 +160,8 @@ def test_help(user_box):
     assert "run" in user_box.call("help").ok().out
     unknown = user_box.call("rnu").failed()
     assert "did you mean box run?" in unknown.err
+    assert "see box help" in user_box.call("help", "foo").failed().err
+    assert "usage: box version" in user_box.call("version", "--help").ok().out
 
 
 # --- results ----------------------------------------------------------------------------------------

@@ -245,6 +245,8 @@ static void test_routes(void **state)
     check_route("PUT", "/v1/sessions/a/files/workspace/x%2fy/z.txt", rest_put_file, "a",
                 "workspace/x/y/z.txt");
     check_route("HEAD", "/v1/sessions/a/files/x", rest_head_file, "a", "x");
+    check_route("HEAD", "/healthz", rest_healthz, NULL, NULL);
+    check_route("HEAD", "/v1/sessions/a", rest_get_session, "a", NULL);
 
     static const char *const nothing[] = {"/",
                                           "/v1",
@@ -263,10 +265,19 @@ static void test_routes(void **state)
         route_match_release(&found);
     }
     assert_int_equal(match("PATCH", "/v1/sessions/a", &found), ROUTE_OTHER_METHOD);
-    assert_string_equal(found.allow, "GET, DELETE");
+    assert_string_equal(found.allow, "GET, HEAD, DELETE");
     route_match_release(&found);
     assert_int_equal(match("OPTIONS", "/v1/sessions/a/files/x", &found), ROUTE_OTHER_METHOD);
-    assert_string_equal(found.allow, "GET, HEAD, PUT, DELETE, POST");
+    assert_string_equal(found.allow, "HEAD, GET, PUT, DELETE, POST");
+    route_match_release(&found);
+    static const char *const no_head[] = {"/v1/events", "/rpc/ws", "/v1/sessions/a/pty/ws"};
+    for (size_t i = 0; i < ARRAY_SIZE(no_head); i++) {
+        assert_int_equal(match("HEAD", no_head[i], &found), ROUTE_OTHER_METHOD);
+        assert_string_equal(found.allow, "GET");
+        route_match_release(&found);
+    }
+    assert_int_equal(match("HEAD", "/v1/exec", &found), ROUTE_OTHER_METHOD);
+    assert_string_equal(found.allow, "POST");
     route_match_release(&found);
     assert_int_equal(match("GET", "/v1/sessions/%zz", &found), ROUTE_MALFORMED);
     route_match_release(&found);

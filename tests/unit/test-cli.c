@@ -148,7 +148,8 @@ static void test_refusals(void **state)
     REFUSED("--memory: '12Q' is not a size, such as 256M or 1.5G", W("--memory"), W("12Q"));
     REFUSED("--cpus: '0' is not a number of CPUs, such as 0.5", W("--cpus"), W("0"));
     REFUSED("--pids: '-1' is not a number of processes", W("--pids"), W("-1"));
-    REFUSED("--timeout: '0' is not a time, such as 10, 1.5s or 5m", W("--timeout"), W("0"));
+    REFUSED("--timeout: '0.1ms' is not a time, such as 10, 1.5s or 5m; 0 is none", W("--timeout"),
+            W("0.1ms"));
     REFUSED("--network: 'of' is unknown; did you mean off?", W("--network"), W("of"));
     REFUSED("--network: 'sideways' is unknown; it can be off or on", W("--network=sideways"));
     REFUSED("--seccomp: 'strickt' is unknown; did you mean strict?", W("--seccomp=strickt"));
@@ -351,13 +352,14 @@ static void test_start_status(void **state)
         assert_int_equal(run_start_status(&cases[i].err), cases[i].status);
 }
 
-static void assert_explained(enum cause cause, const char *expected)
+static void assert_explained_given(enum cause cause, uint32_t given, const char *expected)
 {
     struct run_options options;
     struct capture_result result = {.outcome = {.cause = cause, .exit_code = 1}};
     char text[256] = "";
     run_options_init(&options);
     options.timeout_ms = 1500;
+    options.given = given;
     options.spec.memory_bytes = 256u << 20;
     options.spec.pids = 64;
     result.outcome.denied[165 / 64] |= 1ULL << (165 % 64);
@@ -368,6 +370,11 @@ static void assert_explained(enum cause cause, const char *expected)
     run_options_release(&options);
 }
 
+static void assert_explained(enum cause cause, const char *expected)
+{
+    assert_explained_given(cause, 0, expected);
+}
+
 static void test_explanations(void **state)
 {
     const char *name = seccomp_syscall_name(165);
@@ -375,7 +382,9 @@ static void test_explanations(void **state)
     (void)state;
     assert_explained(CAUSE_EXITED, "");
     assert_explained(CAUSE_SIGNAL, "");
-    assert_explained(CAUSE_TIMEOUT, "box: timed out after 1.5s\n");
+    assert_explained_given(CAUSE_TIMEOUT, GIVEN_TIMEOUT, "box: timed out after 1.5s\n");
+    assert_explained(CAUSE_TIMEOUT, "box: timed out after 1.5s\n"
+                                    "  fix: --timeout TIME, such as 5m; 0 for no limit\n");
     assert_explained(CAUSE_OOM, "box: out of memory: killed (limit 256M)\n");
     assert_explained(CAUSE_PIDS_LIMIT,
                      "box: process limit reached (64): a new process was refused\n");
@@ -522,9 +531,9 @@ static void test_session_spec(void **state)
     FOREIGN("--workspace-quota with a number of inodes", W("--workspace-quota=1M,5"));
     REFUSED("--url and --token-file are for --session", W("--url"), W("unix:/x"), W("ls"));
     REFUSED("--image: 'debian' is unknown; it can be host", W("--image"), W("debian"), W("ls"));
-    REFUSED("--session: a name that is empty", W("--session="), W("ls"));
+    REFUSED("--session: the name is empty", W("--session="), W("ls"));
     SPEC("{\"skills\":[\"pdf\",\"a-b\"]}", W("--skill"), W("pdf"), W("--skill=a-b"), W("ls"));
-    REFUSED("--skill: a name that is empty", W("--skill="), W("ls"));
+    REFUSED("--skill: the name is empty", W("--skill="), W("ls"));
     REFUSED("--skill is for --session: it is boxd that keeps skills", W("--skill"), W("pdf"),
             W("ls"));
     REFUSED("no command given; see box run --help", W("--session"), W("s"), W("--plan"));
@@ -761,8 +770,8 @@ static void test_table(void **state)
                    "h\xc3\xa9      1.5K  a?[31m??\n"
                    "longer     7  -\n");
     assert_printed(&table, 15, 1,
-                   "NAME  SIZE  NOT\n"
-                   "h\xc3\xa9    1.5K  a?[\n");
+                   "NAME  SIZE  NO\xe2\x80\xa6\n"
+                   "h\xc3\xa9    1.5K  a?\xe2\x80\xa6\n");
 }
 
 /* One column gives way, so that those behind it are seen; its heading stays. */
@@ -788,7 +797,7 @@ static void test_table_yields(void **state)
                    "NAME  NOTE               AGE\n"
                    "a     a rather long n\xc3\xb6\xe2\x80\xa6   5d\n");
     assert_printed(&table, 10, 0,
-                   "NAME  NOTE\n"
+                   "NAME  NOT\xe2\x80\xa6\n"
                    "a     a r\xe2\x80\xa6\n");
 }
 

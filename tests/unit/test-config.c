@@ -240,7 +240,13 @@ static void test_problems(void **state)
         {"adopt: {a: b}\n", "f:1: adopt wants a value, not a mapping"},
         {"limits: 5\n", "f:1: 'limits' has keys of its own below it, not a value"},
         {"limits: [1]\n", "f:1: 'limits' has keys of its own below it, not a value"},
-        {"- a\n", "f:1: 'the configuration' has keys of its own below it, not a value"},
+        {"- a\n", "f:1: a configuration is lines of 'key: value', and this is none"},
+        {"nonsense\n", "f:1: a configuration is lines of 'key: value', and this is none"},
+        {"box: 5\n", "f:1: 'box' has keys of its own below it, not a value"},
+        {"listen: ['5410']\n", "f:1: listen: \"5410\" is not HOST:PORT, as in 127.0.0.1:5410"},
+        {"listen: ['localhost:70000']\n",
+         "f:1: listen: the port in \"localhost:70000\" must be a number between 0 and 65535"},
+        {"listen: ['::1:80']\n", "f:1: listen: the IPv6 address in \"::1:80\" needs brackets"},
         {"limits: {max_sessions: true}\n",
          "f:1: limits.max_sessions wants a whole number, not 'true'"},
         {"limits: {max_sessions: -1}\n", "f:1: limits.max_sessions wants a whole number, not '-1'"},
@@ -708,22 +714,59 @@ static void test_langbot_flags(void **state)
 static void test_wrong_flags(void **state)
 {
     (void)state;
-    static const char *const cases[][4] = {
-        {"boxd", "--nonsense", NULL}, {"boxd", "--config", NULL}, {"boxd", "--no-adopt=x", NULL},
-        {"boxd", "serve", NULL},      {"boxd", "--host", NULL},   {"boxd", "-x", NULL}};
+    static const struct {
+        const char *words[4];
+        const char *message;
+    } cases[] = {
+        {{"boxd", "--nonsense", NULL}, "'--nonsense' is not an option"},
+        {{"boxd", "--config", NULL}, "--config wants a value"},
+        {{"boxd", "--no-adopt=x", NULL}, "--no-adopt takes no value"},
+        {{"boxd", "serve", NULL}, "boxd takes no arguments besides options, but there is 'serve'"},
+        {{"boxd", "--host", NULL}, "--host wants a value"},
+        {{"boxd", "--stdio", "-sx", NULL}, "'-x' is not an option"},
+    };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct options options = {0};
         struct error err = ERROR_INIT;
         int count = 0;
-        while (cases[i][count])
+        while (cases[i].words[count])
             count++;
-        assert_int_equal(options_parse(&options, count, (char **)(uintptr_t)cases[i], &err), -1);
-        assert_non_null(strstr(err.message, cases[i][1]));
+        assert_int_equal(options_parse(&options, count, (char **)(uintptr_t)cases[i].words, &err),
+                         -1);
+        assert_string_equal(err.message, cases[i].message);
         options_release(&options);
     }
 }
 
 /* --- put together --- */
+
+static void check_warning(const char *text, const char *part)
+{
+    struct fixture fixture = {0};
+    config_init(&fixture.config);
+    read_text(&fixture, text);
+    config_settle(&fixture.config, &fixture.problems);
+    check_clean(&fixture);
+    const struct strings *warnings = &fixture.problems.warnings;
+    if (warnings->count != (part ? 1 : 0) || (part && !strstr(warnings->items[0], part)))
+        fail_msg("%s: %zu warnings, %s", text, warnings->count,
+                 warnings->count ? warnings->items[0] : "");
+    config_problems_release(&fixture.problems);
+    config_release(&fixture.config);
+}
+
+static void test_settle_warnings(void **state)
+{
+    (void)state;
+    check_warning("mounts: {allowed_roots: [/tmp]}\n", NULL);
+    check_warning("mounts: {allowed_roots: [/]}\n", "nearly all of this machine");
+    check_warning("mounts: {allowed_roots: [/tmp, /no/such/root]}\n", "/no/such/root is not there");
+    check_warning("mounts: {allowed_roots: [no-such-root]}\n", "from where boxd is started");
+    check_warning("local: {host_root: ./no-such, allowed_mount_roots: [./no-such]}\n", NULL);
+    /* What --print-config prints where nothing was said. */
+    check_warning("state_dir: /s\nlocal: {skills_root: /s/skills}\n", NULL);
+    check_warning("state_dir: /s\nlocal: {skills_root: /t/skills}\n", "local.skills_root");
+}
 
 static void settle_problem(const char *text, const char *part)
 {
@@ -753,11 +796,11 @@ static void test_settle(void **state)
     assert_string_equal(fixture->config.socket, "/r/boxd.sock");
     assert_int_equal(fixture->config.token_file[0], '/');
     assert_string_equal(fixture->config.allowed_roots.items[0], "/data");
-    settle_problem("listen: ['0.0.0.0:5410']\n", "needs a token");
-    settle_problem("listen: ['example.org:5410']\n", "needs a token");
+    settle_problem("listen: ['0.0.0.0:5410']\n",
+                   "is open to the network, and there it needs a token");
+    settle_problem("listen: ['[::]:5410']\n", "needs a token");
+    settle_problem("listen: ['example.org:5410']\n", "is a name, which may lead to the network");
     settle_problem("listen: ['127.evil.example:80']\n", "needs a token");
-    settle_problem("listen: ['5410']\n", "is not HOST:PORT");
-    settle_problem("listen: ['localhost:70000']\n", "is not HOST:PORT");
     settle_problem("trusted_instance: 'a b'\n", "trusted_instance");
     settle_problem("sessions: {timeout_sec: 60, max_timeout_sec: 30}\n", "max_timeout_sec");
     settle_problem("state_dir: /a/../b\n", "state_dir");
@@ -1077,17 +1120,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_defaults),       TEST(test_table),         TEST(test_limits),
-        TEST(test_values),         TEST(test_langbot),       TEST(test_nothing),
-        TEST(test_problems),       TEST(test_depth),         TEST(test_all_problems),
-        TEST(test_bounds),         TEST(test_variables),     TEST(test_wrong_variables),
-        TEST(test_tree),           TEST(test_tree_unknown),  TEST(test_tree_problems),
-        TEST(test_tree_admission), TEST(test_ceiling),       TEST(test_copies),
-        TEST(test_flags),          TEST(test_langbot_flags), TEST(test_wrong_flags),
-        TEST(test_settle),         TEST(test_system_places), TEST(test_settle_stdio),
-        TEST(test_differences),    TEST(test_print),         TEST(test_token),
-        TEST(test_control_token),  TEST(test_places),        TEST(test_manual),
-        TEST(test_example),
+        TEST(test_defaults),       TEST(test_table),           TEST(test_limits),
+        TEST(test_values),         TEST(test_langbot),         TEST(test_nothing),
+        TEST(test_problems),       TEST(test_depth),           TEST(test_all_problems),
+        TEST(test_bounds),         TEST(test_variables),       TEST(test_wrong_variables),
+        TEST(test_tree),           TEST(test_tree_unknown),    TEST(test_tree_problems),
+        TEST(test_tree_admission), TEST(test_ceiling),         TEST(test_copies),
+        TEST(test_flags),          TEST(test_langbot_flags),   TEST(test_wrong_flags),
+        TEST(test_settle),         TEST(test_settle_warnings), TEST(test_system_places),
+        TEST(test_settle_stdio),   TEST(test_differences),     TEST(test_print),
+        TEST(test_token),          TEST(test_control_token),   TEST(test_places),
+        TEST(test_manual),         TEST(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

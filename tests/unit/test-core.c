@@ -486,6 +486,14 @@ static void test_nearest_word(void **state)
     assert_string_equal(nearest_word("mem", words, 0) ? "found" : "none", "none");
     assert_string_equal(nearest_word("memry", words, ARRAY_SIZE(words)), "memory");
     assert_string_equal(nearest_word("cpu", words, ARRAY_SIZE(words)), "cpus");
+    assert_string_equal(nearest_word("cpsu", words, ARRAY_SIZE(words)), "cpus");
+    assert_string_equal(nearest_word("nteowrk", words, ARRAY_SIZE(words)), "network");
+    assert_string_equal(nearest_word("net", words, ARRAY_SIZE(words)), "network");
+    assert_string_equal(nearest_word("cmd", (const char *const[]){"cwd", "command"}, 2), "command");
+    assert_string_equal(nearest_word("command", (const char *const[]){"env", "cmd"}, 2), "cmd");
+    assert_null(nearest_word("caps!", words, ARRAY_SIZE(words)));
+    assert_null(nearest_word("foo", (const char *const[]){"top", "ro", "rw"}, 3));
+    assert_null(nearest_word("newlaw", words, ARRAY_SIZE(words)));
     assert_null(nearest_word("elephant", words, ARRAY_SIZE(words)));
     assert_null(nearest_word("", words, ARRAY_SIZE(words)));
     assert_null(nearest_word("x", words, ARRAY_SIZE(words)));

@@ -427,6 +427,16 @@ static void check_error(int status, int expected, const char *class, const char 
     assert_string_equal(text_of(error, "code"), class);
 }
 
+/* The hint of a refusal. */
+static void check_hint(int status, int expected, const char *part)
+{
+    cleanup_json json_t *value = answer_as("Error");
+    const json_t *hint = json_object_get(json_object_get(value, "error"), "hint");
+    assert_int_equal(status, expected);
+    if (!hint || !strstr(json_string_value(hint), part))
+        fail_msg("no '%s' in '%s'", part, hint ? json_string_value(hint) : "");
+}
+
 static void make_session(const char *name)
 {
     cleanup_free char *body = xasprintf("{\"session_id\":\"%s\"}", name);
@@ -477,6 +487,7 @@ static void test_sessions(void **state)
     end_session("a b");
     check_error(send_json("GET", "/v1/sessions/a%20b", NULL), 404, "BoxSessionNotFoundError",
                 "no session 'a b'");
+    check_hint(send_json("GET", "/v1/sessions/a%20b", NULL), 404, "GET /v1/sessions");
     check_error(send_json("DELETE", "/v1/sessions/a%20b", NULL), 404, "BoxSessionNotFoundError",
                 "");
     check_error(send_json("POST", "/v1/sessions", "{\"session_id\":\"x\",\"image\":\"fail\"}"), 503,
@@ -677,7 +688,9 @@ static void test_bad_bodies(void **state)
                 "must be a JSON object");
     check_error(send_json("POST", "/v1/sessions", "{\"session_id\":\"a\",\"session_id\":\"b\"}"),
                 400, "BoxValidationError", "duplicate");
-    check_error(send_json("POST", "/v1/sessions", NULL), 400, "BoxValidationError", "not JSON");
+    check_error(send_json("POST", "/v1/sessions", NULL), 400, "BoxValidationError",
+                "the body is empty");
+    check_error(send_json("POST", "/v1/sessions", "{"), 400, "BoxValidationError", "not JSON");
     check_error(send_json("POST", "/v1/exec", "{\"session_id\":\"a\",\"cmd\":\"x\",\"stdn\":\"\"}"),
                 400, "BoxValidationError", "did you mean \"stdin\"");
     check_error(call(&(struct http_call){.method = "POST",
@@ -697,7 +710,7 @@ static void test_bad_bodies(void **state)
                 413, "BoxValidationError", "");
     check_error(send_json("GET", "/v1/nothing", NULL), 404, "BoxValidationError", "nothing");
     check_error(send_json("PUT", "/v1/sessions", NULL), 405, "BoxValidationError", "method");
-    assert_string_equal(http_client_header(client, "allow"), "POST, GET");
+    assert_string_equal(http_client_header(client, "allow"), "POST, GET, HEAD");
     check_error(send_json("GET", "/v1/sessions/%zz", NULL), 400, "BoxValidationError", "percent");
     check_error(send_json("GET", "/v1/sessions?limit=x", NULL), 400, "BoxValidationError", "limit");
 }
@@ -712,12 +725,24 @@ static int get_with(struct http_client *from, const char *target, const char *he
     return http_client_status(from);
 }
 
+static void check_refusal(struct http_client *from, const char *header, const char *part)
+{
+    size_t size;
+    struct error err = ERROR_INIT;
+    char *body = NULL;
+    assert_int_equal(get_with(from, "/v1/status", header), 401);
+    assert_int_equal(http_client_read_all(from, 4096, &body, &size, &err), 0);
+    if (!strstr(body, part))
+        fail_msg("no '%s' in %s", part, body);
+    free(body);
+}
+
 static void test_who(void **state)
 {
     (void)state;
     struct http_client *nobody = connect_client(world.address, NULL);
     assert_int_equal(get_with(nobody, "/healthz", NULL), 200);
-    assert_int_equal(get_with(nobody, "/v1/status", NULL), 401);
+    check_refusal(nobody, NULL, "has none");
     assert_string_equal(http_client_header(nobody, "www-authenticate"), "Bearer realm=\"boxd\"");
     assert_int_equal(get_with(nobody, "/v1/nothing", NULL), 401);
     assert_int_equal(get_with(nobody, "/v1/status", "Origin: http://evil.example"), 403);
@@ -740,8 +765,23 @@ static void test_who(void **state)
     assert_string_not_equal(http_client_header(somebody, "x-request-id"), "a b<c>");
     http_client_free(somebody);
     struct http_client *wrong = connect_client(world.address, TOKEN "x");
-    assert_int_equal(get_with(wrong, "/v1/status", NULL), 401);
+    check_refusal(wrong, NULL, "the token is wrong");
     http_client_free(wrong);
+}
+
+static void test_heads(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/healthz", "/v1/status", "/v1/sessions", "/metrics"};
+    size_t size;
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        assert_int_equal(send_json("HEAD", paths[i], NULL), 200);
+        assert_string_not_equal(http_client_header(client, "content-length"), "0");
+        cleanup_free char *body = answer(&size);
+        assert_int_equal(size, 0);
+    }
+    assert_int_equal(send_json("HEAD", "/v1/sessions/nobody", NULL), 404);
+    assert_int_equal(send_json("HEAD", "/v1/events", NULL), 405);
 }
 
 static void test_status(void **state)
@@ -1094,7 +1134,7 @@ static void test_directories(void **state)
     assert_string_equal(text_of(json_array_get(entries, 0), "name"), "a\xef\xbf\xbd");
     assert_string_equal(text_of(json_array_get(entries, 1), "name"), "c");
     check_error(send_json("DELETE", F "/d", NULL), 409, "BoxValidationError", "");
-    check_error(send_json("GET", F "/d", NULL), 400, "BoxValidationError", "");
+    check_hint(send_json("GET", F "/d", NULL), 400, "?list");
     check_error(send_json("GET", F "/nope", NULL), 404, "BoxValidationError", "");
     check_error(send_json("GET", F "/a/../b", NULL), 400, "BoxValidationError", "..");
     check_error(send_json("POST", F "/d?op=move", NULL), 400, "BoxValidationError", "to");
@@ -1164,17 +1204,17 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_openapi),     cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_list),        cmocka_unit_test(test_capacity),
-        cmocka_unit_test(test_exec),        cmocka_unit_test(test_large_body),
-        cmocka_unit_test(test_exec_large),  cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_leave),       cmocka_unit_test(test_bad_bodies),
-        cmocka_unit_test(test_who),         cmocka_unit_test(test_status),
-        cmocka_unit_test(test_metrics),     cmocka_unit_test(test_events),
-        cmocka_unit_test(test_processes),   cmocka_unit_test(test_relay),
-        cmocka_unit_test(test_pty),         cmocka_unit_test(test_files),
-        cmocka_unit_test(test_directories), cmocka_unit_test(test_speed),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_openapi),    cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_list),       cmocka_unit_test(test_capacity),
+        cmocka_unit_test(test_exec),       cmocka_unit_test(test_large_body),
+        cmocka_unit_test(test_exec_large), cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_leave),      cmocka_unit_test(test_bad_bodies),
+        cmocka_unit_test(test_who),        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_heads),      cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_events),     cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_relay),      cmocka_unit_test(test_pty),
+        cmocka_unit_test(test_files),      cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_speed),      cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

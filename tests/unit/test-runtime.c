@@ -36,6 +36,8 @@ struct fixture {
     struct runtime *runtime;
     struct runtime_listener listener;
     unsigned events[RUNTIME_EVENT_MAX];
+    uint64_t first[RUNTIME_EVENT_MAX]; /* sequence number of each kind's first */
+    struct runtime_event ended;        /* the first of EXEC_EXITED; its texts are gone */
 };
 
 static bool on_disk; /* the second round: records through the thread pool */
@@ -48,7 +50,11 @@ static void on_tick(uv_timer_t *timer)
 static void on_event(void *data, const struct runtime_event *event)
 {
     struct fixture *f = data;
-    f->events[event->type]++;
+    if (f->events[event->type]++ > 0)
+        return;
+    f->first[event->type] = event->sequence;
+    if (event->type == RUNTIME_EXEC_EXITED)
+        f->ended = *event;
 }
 
 static void start(struct fixture *f)
@@ -434,6 +440,7 @@ static void test_record_cannot_be_written(void **state)
     assert_int_equal(opened.err.code, ERROR_SYSTEM);
     assert_non_null(strstr(opened.err.message, "record"));
     assert_null(runtime_find_session(f->runtime, "x"));
+    assert_int_equal(f->events[RUNTIME_SESSION_CREATED] + f->events[RUNTIME_SESSION_LOST], 0);
     close(f->runtime->records_fd);
     f->runtime->records_fd = good;
 }
@@ -640,6 +647,8 @@ static void test_timeout(void **state)
     assert_true(first.outcome.timed_out);
     assert_string_equal(first.outcome.cause, "timeout");
     assert_false(second.outcome.timed_out);
+    assert_int_equal(f->ended.number, 1);
+    assert_int_equal(f->ended.exit_code, -1); /* as in the result */
 }
 
 static void test_input(void **state)
@@ -773,6 +782,10 @@ static void test_exec_in_one_go(void **state)
         assert_int_equal(go.done_when_opened, 0);
         assert_int_equal(go.opened.created, i == 0);
     }
+    /* The command was through before the session's record was. */
+    assert_int_equal(f->events[RUNTIME_SESSION_CREATED], 1);
+    assert_true(f->first[RUNTIME_SESSION_CREATED] < f->first[RUNTIME_EXEC_STARTED]);
+    assert_true(f->first[RUNTIME_EXEC_STARTED] < f->first[RUNTIME_EXEC_EXITED]);
     struct in_one_go go = {0};
     spec.memory_mb = 99;
     go.ran.execution = runtime_exec(f->runtime, &spec, &request, on_go_opened, &quiet_events, &go);

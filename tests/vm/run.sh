@@ -3,7 +3,8 @@
 # Run the integration tests in a VM with a stock Debian kernel and cgroup v2.
 #   tests/vm/run.sh [pytest arguments]
 # Two boots: "plain" (no service manager, tests start as root and drop to user
-# boxtest themselves) and "systemd" (tests named *systemd_user*, as user boxtest).
+# boxtest themselves) and "systemd" (test_systemd_user.py as user boxtest, then
+# test_systemd_service.py as root, with boxd installed).
 # Environment:
 #   BOX_BUILD       the build directory                    (default: build)
 #   BOX_VM_TESTS    tests to run in place of tests/integration
@@ -91,6 +92,12 @@ split_arguments() {
     done
 }
 
+# As `make install` would, with the build's own prefix; the guest puts it into its place.
+install_build() {
+    [[ -f $build/build.ninja ]] || return 0
+    DESTDIR=$1 meson install -C "$build" --no-rebuild --quiet
+}
+
 make_test_disk() {
     local stage=$run/stage boot choice
     mkdir -p "$stage/build"
@@ -100,6 +107,7 @@ make_test_disk() {
             (cd "$build" && find tests -type f -perm /111 -exec cp --parents {} "$stage/build/" \;)
         fi
     fi
+    install_build "$stage/install"
     cp -a --no-preserve=ownership "$repo/tests" "$stage/"
     if [[ -f $repo/pytest.ini ]]; then cp "$repo/pytest.ini" "$stage/"; fi
     rm -rf "$stage/tests/integration"
@@ -107,8 +115,8 @@ make_test_disk() {
     find "$stage" -name __pycache__ -prune -exec rm -rf {} +
     for boot in "${boots[@]}"; do
         case $boot in
-        plain) choice="not systemd_user" ;;
-        systemd) choice="systemd_user" ;;
+        plain) choice="not test_systemd" ;;
+        systemd) choice="test_systemd" ;;
         *) die "no such boot: $boot" ;;
         esac
         printf '%s\0' -k "$choice${keyword:+ and ($keyword)}" "${arguments[@]}" >"$stage/arguments.$boot"
@@ -177,14 +185,15 @@ for boot in "${boots[@]}"; do
         say "$boot boot: the emulator broke the guest; once more"
         run_guest "$boot"
     fi
-    summary=$(tr -d '\r' <"$run/$boot.log" | grep -E '^=+ .* in [0-9.]+s.* =+$' | tail -n 1) || summary=
+    # One for each time pytest was started.
+    summary=$(tr -d '\r' <"$run/$boot.log" | sed -nE 's/^=+ (.* in [0-9.]+s.*) =+$/\1/p' | paste -sd '|')
     case $status in
     0) passed=$((passed + 1)) ;;
     # No test to run: fine where the arguments chose tests of the other boot.
     5) $chosen || failed=$((failed + 1)) ;;
     *) failed=$((failed + 1)) ;;
     esac
-    summaries+=("$boot boot: pytest status ${status:-missing} ${summary:-(no summary)}")
+    summaries+=("$boot boot: pytest status ${status:-missing}: ${summary:-no summary}")
 done
 printf 'test-vm: %s\n' "${summaries[@]}"
 ((failed == 0 && passed > 0))
