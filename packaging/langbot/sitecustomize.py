@@ -11,5 +11,8 @@ import shutil
 import sys
 
 _words = sys.orig_argv[1:]
-if _words[:3] == ["-m", "langbot_plugin.cli.__init__", "box"] and shutil.which("boxd"):
-    os.execvp("boxd", ["boxd", *_words[2:]])
+if _words[:3] == ["-m", "langbot_plugin.cli.__init__", "box"]:
+    # Where it is installed, ordinary users often do not look.
+    _places = [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin"]
+    if _boxd := shutil.which("boxd", path=os.pathsep.join(_places)):
+        os.execv(_boxd, ["boxd", *_words[2:]])

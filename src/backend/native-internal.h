@@ -308,6 +308,8 @@ void native_process_leave_lane(struct native_process *process, bool usable);
 void native_process_release(struct native_process *process);
 /* It has ended, as `exited` tells; NULL: nobody told. */
 void native_process_finish(struct native_process *process, const struct lane_exited *exited);
+/* It is over; its last event follows, when more is known of it or the time has passed. */
+void native_process_await(struct native_process *process, unsigned timeout_ms);
 /* Its last event. */
 void native_process_deliver(struct native_process *process, const struct error *err);
 /* The lane is ready for it. */

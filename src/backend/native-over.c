@@ -64,8 +64,7 @@ static void on_no_more_to_learn(uv_timer_t *timer)
     native_process_deliver(process, process->unexplained && !process->began ? &err : NULL);
 }
 
-/* It has ended, but something is still to be learnt that decides what is said of it. */
-static void await_more(struct native_process *process, unsigned timeout_ms)
+void native_process_await(struct native_process *process, unsigned timeout_ms)
 {
     struct native_process **end = &session_of(process)->asking;
     while (*end)
@@ -145,10 +144,10 @@ void native_process_finish(struct native_process *process, const struct lane_exi
         error_set(&err, ERROR_GONE, "the session ended under the command");
         native_process_deliver(process, &err);
     } else if (process->unexplained) {
-        await_more(process, GONE_WAIT_MS);
+        native_process_await(process, GONE_WAIT_MS);
     } else if (outcome_asks_space(&process->outcome, &process->before, &process->after) &&
                ask_space(process)) {
-        await_more(process, SPACE_TIMEOUT_MS);
+        native_process_await(process, SPACE_TIMEOUT_MS);
     } else {
         native_process_deliver(process, NULL);
     }

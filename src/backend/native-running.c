@@ -44,14 +44,6 @@ void native_signal(struct backend_process *base, int number)
         native_send(session_of(process), &message, sizeof message, NULL, 0);
 }
 
-static void on_never_ran(uv_timer_t *timer)
-{
-    struct native_process *process = timer->data;
-    process->outcome =
-        (struct outcome){.timed_out = process->timed_out, .exit_code = -1, .signal = SIGKILL};
-    native_process_deliver(process, NULL);
-}
-
 /* A launcher that was just forked may enter its lane only after the lane was killed. */
 static void on_still_there(uv_timer_t *timer)
 {
@@ -73,8 +65,9 @@ void native_kill(struct backend_process *base, bool timed_out)
     if (process->state == NATIVE_WAITING) {
         native_process_unwait(process);
         native_process_leave_lane(process, false);
-        uv_timer_start(&process->timer, on_never_ran, 0, 0);
-        process->state = NATIVE_RUNNING;
+        process->outcome =
+            (struct outcome){.timed_out = timed_out, .exit_code = -1, .signal = SIGKILL};
+        native_process_await(process, 0); /* told from the loop */
         return;
     }
     struct native_lane *lane = process->lane;

@@ -92,9 +92,8 @@ static void on_ended(void *owner, const struct backend_outcome *outcome, const s
             execution->err = error_copy(err);
         else if (!err)
             execution->outcome = *outcome;
-        if (must_wait(execution))
-            return;
-        if (execution->err || execution->cancelled || exec_pipes_drain(execution))
+        if (!must_wait(execution) &&
+            (execution->err || execution->cancelled || exec_pipes_drain(execution)))
             execution_finish(execution);
     }
     runtime_check_stop(runtime);

@@ -145,6 +145,25 @@ static void fail_all(struct session *session, const struct error *err)
     }
 }
 
+static struct process *first_running(const struct session *session)
+{
+    for (struct list *at = session->processes.next; at != &session->processes; at = at->next) {
+        struct process *process = list_entry(at, struct process, link);
+        if (process->state != PROCESS_ENDED)
+            return process;
+    }
+    return NULL;
+}
+
+/* Nobody says how. Each that ends may make the oldest one forgotten, which is perhaps the next in
+   this very list: so each time from the beginning. */
+static void end_processes(struct session *session)
+{
+    struct process *process;
+    while ((process = first_running(session)))
+        process_ended(process, NULL);
+}
+
 void session_lost(struct session *session, const struct error *why)
 {
     struct error err;
@@ -161,12 +180,7 @@ void session_lost(struct session *session, const struct error *why)
     session_hold(session);
     session_usable(session, &err);
     fail_all(session, &err);
-    list_each_safe(at, after, &session->processes)
-    {
-        struct process *process = list_entry(at, struct process, link);
-        if (process->state != PROCESS_ENDED)
-            process_ended(process, NULL);
-    }
+    end_processes(session);
     /* There is nothing left that the next boxd could take over. */
     record_forget(session);
     runtime_emit(session->runtime, RUNTIME_SESSION_LOST, session->spec.name, NULL, 0, -1, NULL);
@@ -276,12 +290,7 @@ void session_gone(struct session *session)
         openings_again(&session->openings);
     openings_fail(&session->openings, why);
     fail_all(session, why);
-    list_each_safe(at, after, &session->processes)
-    {
-        struct process *process = list_entry(at, struct process, link);
-        if (process->state != PROCESS_ENDED)
-            process_ended(process, NULL);
-    }
+    end_processes(session);
     session_forget_processes(session);
     tell_end(session);
     /* One that could not be made is gone as well, which is what was asked for. */

@@ -196,27 +196,6 @@ static void check_meta(struct validation *validation, const struct value *meta)
 
 /* --- the text --- */
 
-/* A tab before the first word of a line. */
-static bool has_tab_indent(const struct validation *validation, unsigned line)
-{
-    size_t at = 0;
-    for (size_t next; line > 1 && at < validation->size; line--, at = next)
-        text_line_end(validation->text, validation->size, at, &next);
-    while (at < validation->size && validation->text[at] == ' ')
-        at++;
-    return at < validation->size && validation->text[at] == '\t';
-}
-
-static const char *syntax_fix(const struct validation *validation, unsigned line,
-                              const struct error *err)
-{
-    if (has_tab_indent(validation, line))
-        return "indent with spaces: YAML takes no tabs there";
-    if (strstr(err->message, "anchors"))
-        return "put the text in quotes if it begins with '&', '*' or '!'; else write it out";
-    return "texts with special characters need quotes";
-}
-
 static void check_front(struct validation *validation)
 {
     const struct front_parts *parts = &validation->parts;
@@ -238,8 +217,8 @@ static void check_front(struct validation *validation)
     if (value_parse(validation->text + parts->yaml, parts->closing - parts->yaml, &meta, &line,
                     &err) < 0) {
         line += parts->yaml_line + 1;
-        validation_add(validation, SKILL_ERROR, line, syntax_fix(validation, line, &err), "%s",
-                       err.message);
+        validation_add(validation, SKILL_ERROR, line, validation_syntax_fix(validation, line, &err),
+                       "%s", err.message);
         return;
     }
     if (meta && meta->kind != VALUE_MAP) {

@@ -712,6 +712,15 @@ def test_edit_refuses_to_break_it(cli, edited, change, said):
     assert cli("skill", "show", name, "SKILL.md").ok().stdout == text.encode()
 
 
+def test_edit_that_loses_the_front_matter(cli, edited):
+    name, _ = edited
+    assert "front matter" not in edit(cli, "sed -i s/them/THEM/", name).ok().err
+    result = edit(cli, script(cli.box, "printf 'Only words.\\n' > \"$1\""), name).ok()
+    assert "SKILL.md has no front matter any more" in result.err and "fix:" in result.err, result
+    assert cli("skill", "show", name, "SKILL.md").ok().out == "Only words.\n"
+    assert edit(cli, "sed -i s/Only/No/", name).ok().err == ""
+
+
 def test_edit_conflict(cli, edited):
     name, _ = edited
     url = f"http://localhost/v1/skills/{name}/files/notes.txt"
@@ -770,6 +779,21 @@ def test_validate_directory(nobody, user_box):
     problems = nobody("validate", bad, "--json").failed(1).json["problems"]
     assert {problem["severity"] for problem in problems} == {"error"} and 3 in [problem["line"] for problem in problems]
     assert all(problem["fix"] for problem in problems)
+
+
+@pytest.mark.parametrize("lines, fix", [
+    ("metadata:\n\ta: b", "indent with spaces"),
+    ("\tlicense: MIT", "indent with spaces"),
+    ("license: &a MIT", "begins with '&'"),
+    ("license: *a", "begins with '&'"),
+    ("license: a: b", "need quotes"),
+    ("license: @b", "need quotes"),
+])
+def test_validate_front_matter_that_is_no_yaml(nobody, user_box, lines, fix):
+    directory = user_box.directory()
+    user_box.file(directory, "SKILL.md", f"---\nname: x\n{lines}\n---\nDo.\n")
+    result = nobody("validate", directory).failed(1)
+    assert fix in result.out and result.out.count("fix:") == 1, result
 
 
 def test_validate_words(nobody, user_box):

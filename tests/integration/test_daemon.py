@@ -693,6 +693,9 @@ def test_log_as_json(start_boxd):
     boxd.session(HOSTILE).delete().ok()
     boxd.stop()
     events = [json.loads(line) for line in boxd.log().split("\n")[:-1]]
+    made, ended = (
+        [event for event in events if event["event"] == kind] for kind in ("session_created", "session_ended"))
+    assert [event["session"] for event in made + ended] == [HOSTILE] * 2 and ended[0]["how"] == "deleted", events
     assert {"starting", "listening", "recovered", "stopping", "stopped"} <= {event["event"] for event in events}
     for event in events:
         assert {"time", "level", "event"} <= set(event)
@@ -953,6 +956,21 @@ def test_openapi_answers_are_as_described(daemon):
     session.delete().ok()
 
 
+def test_events_of_a_session_made_for_a_command(daemon):
+    """It is there before its command is, however fast that was; what was ended from outside has no exit code."""
+    name = unique()
+    with stream(daemon.client, "GET", f"/v1/events?session={name}") as events:
+        result = daemon.post("/v1/exec", {"session_id": name, "cmd": "kill -9 $$"}).ok()
+        assert result["exit_code"] is None and result["signal"] == "SIGKILL"
+        daemon.post(f"/v1/sessions/{name}/exec", {"cmd": "sleep 1000", "timeout_sec": 1}).ok()
+        seen = [next(events)[1] for _ in range(5)]
+    assert [data["type"] for data in seen] == ["session_created", "exec_started", "exec_exited", "exec_started", "exec_exited"]
+    killed, late = seen[2], seen[4]
+    assert killed["exit_code"] is None and (killed["cause"], killed["signal"]) == ("signal", "SIGKILL")
+    assert late["exit_code"] is None and late["cause"] == "timeout"
+    daemon.delete(f"/v1/sessions/{name}").ok()
+
+
 def test_events(daemon):
     """What happens is told, in order, and of one session alone if that is asked for."""
     name = unique()
@@ -980,6 +998,7 @@ def test_events(daemon):
         assert [data["sequence"] for data in seen] == sorted({data["sequence"] for data in seen})
         exited = [data for data in seen if data["type"] == "exec_exited"][0]
         assert exited["exit_code"] == 3 and exited["cause"] == "exited" and exited["exec_id"] >= 1
+        assert "signal" not in exited
         assert [data for data in seen if data["type"] == "process_exited" and data.get("process_id") == "p"][0]["exit_code"] == 4
         others = set()
         for _, data in everything:

@@ -539,9 +539,10 @@ WRONG_TOKENS = [None, "", "Bearer", "Bearer ", "Bearer x", f"Bearer {TOKEN}x", f
 
 
 def test_50_token(guarded):
-    """The same words whatever is wrong and whatever is asked for; the right one opens, on the socket none is needed."""
+    """The same words whatever is wrong with it and whatever is asked for, and others where there is none; the right one
+    opens, on the socket none is needed."""
     guarded.session("known")
-    bodies = set()
+    bodies = {True: set(), False: set()}
     for value in WRONG_TOKENS:
         headers = {} if value is None else {"Authorization": value}
         for method, path in [("GET", "/v1/sessions/known"), ("GET", "/v1/sessions/unknown"), ("GET", "/v1/status"),
@@ -550,9 +551,12 @@ def test_50_token(guarded):
             answer = guarded.anonymous.request(method, path, headers=headers)
             answer.error(401, "BoxAuthenticationError")
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-            bodies.add(answer.body)
-    assert len(bodies) == 1, bodies
-    assert TOKEN.encode() not in bodies.pop()
+            bodies[value is None].add(answer.body)
+    (missing,), (wrong,) = bodies[True], bodies[False]
+    assert missing != wrong and TOKEN.encode() not in missing + wrong
+    # Who it was is in the log, but not as often as they like.
+    refusals = re.findall(r"^\S+ warn token_refused peer=127\.0\.0\.1:\d+ message=", guarded.log(), re.M)
+    assert 1 <= len(refusals) < len(WRONG_TOKENS) * 9, refusals
     for value in (f"Bearer {TOKEN}", f"bearer {TOKEN}"):
         assert guarded.anonymous.get("/v1/sessions/known", headers={"Authorization": value}).status == 200
     assert guarded.client.get("/v1/sessions/known").status == 200
