@@ -428,7 +428,7 @@ def pytest_collection_modifyitems(items):
     skip = pytest.mark.skip(reason="does not depend on the kernel: run outside the VM")
     for item in items:
         module = item.module.__name__
-        if module == "test_toolchains" or (module == "test_run" and not any(word in item.name for word in KERNEL_WORDS)):
+        if module in ("test_toolchains", "test_demo") or (module == "test_run" and not any(word in item.name for word in KERNEL_WORDS)):
             item.add_marker(skip)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -298,6 +299,20 @@ def test_wrapper(start_boxd):
                           input=json.dumps(rpc.request(1, "__ping")).encode() + b"\n")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["code"] == 0
+
+
+def test_sitecustomize(start_boxd):
+    """LangBot's own way to start its runtime becomes boxd; whatever else Python runs is left alone."""
+    box = start_boxd(start=False).box
+    env = box.environment({"PYTHONPATH": str(conftest.HERE.parent.parent / "packaging" / "langbot")})
+    env["PATH"] = f"{box.programs.boxd.parent}:{env['PATH']}"
+
+    def python(*words):
+        return subprocess.run(["/usr/bin/python3", *words], env=env, capture_output=True, text=True, timeout=PATIENCE)
+
+    assert re.fullmatch(r"boxd \d+\.\d+\.\d+\n", python("-m", "langbot_plugin.cli.__init__", "box", "--version").stdout)
+    assert python("-c", "print(1)", "box").stdout == "1\n"
+    assert "langbot_plugin" in python("-m", "langbot_plugin.cli.__init__", "other").stderr
 
 
 def test_the_port_is_for_the_relay(start_stdio):

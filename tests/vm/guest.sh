@@ -130,15 +130,15 @@ unit_tests() {
     for name in cgroup engine native native-roots; do
         program=$BOX_BUILD/tests/test-$name
         if [[ ! -x $program ]]; then continue; fi
-        if [[ $boot == plain ]]; then "$program" </dev/null || return; fi
-        as_user env BOX_INIT="$BOX_INIT" "$program" || return
+        if [[ $boot == plain ]]; then timeout 600 "$program" </dev/null || return; fi
+        as_user timeout 600 env BOX_INIT="$BOX_INIT" "$program" || return
     done
     if [[ $boot != plain ]]; then return; fi
     for name in storage roots-store readiness-native; do
         program=$BOX_BUILD/tests/test-$name
         if [[ ! -x $program ]]; then continue; fi
         mkdir "/mnt/project/$name"
-        BOXD_TEST_PROJECT_DIR=/mnt/project/$name "$program" </dev/null || return
+        BOXD_TEST_PROJECT_DIR=/mnt/project/$name timeout 600 "$program" </dev/null || return
     done
 }
 
