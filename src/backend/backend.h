@@ -192,9 +192,3 @@ struct backend_process {
 /* What stands where no backend could be had: named "none", and never available, because of `why`.
  */
 struct backend *backend_none_new(uv_loop_t *loop, const char *why);
-
-/* A backend that runs nothing: sessions and processes are bookkeeping. For tests of what lies
-   above: the command `sh -lc "exit 3"` ends with 3 at once, "hang" never ends by itself, "echo
-   WORDS" writes them to its standard output, "fail" cannot be started, anything else ends with 0.
- */
-struct backend *backend_null_new(uv_loop_t *loop);

@@ -174,29 +174,28 @@ static void refuse_crowded(struct native_process *process)
 /* Of those that wait, each gets a lane, or has one opened. */
 void native_dispatch(struct native_session *session)
 {
-    struct native_process *process = session->waiting;
-    while (process) {
-        struct native_process *next = process->next;
-        if (!process->lane) {
-            bool fresh = process->keep_id != 0;
-            struct native_lane *lane = session->state == NATIVE_LIVE
-                                           ? native_lane_find(session, fresh)
-                                           : session->lanes[0];
-            if (!lane && session->state == NATIVE_LIVE && !native_lanes_moving(session))
-                refuse_crowded(process);
-            /* Before init has answered there is the first lane only. */
-            if (!lane ||
-                (session->state != NATIVE_LIVE && (lane->state != NATIVE_LANE_IDLE || fresh)))
-                return;
-            if (lane->state == NATIVE_LANE_IDLE) {
-                native_process_run(process, lane);
-            } else {
-                process->lane = lane;
-                lane->process = process;
-                native_lane_open(lane, process->memory_bytes);
-            }
+    bool live = session->state == NATIVE_LIVE;
+    struct native_process *next;
+    for (struct native_process *process = session->waiting; process; process = next) {
+        next = process->next;
+        if (process->lane)
+            continue;
+        bool fresh = process->keep_id != 0;
+        struct native_lane *lane = live ? native_lane_find(session, fresh) : session->lanes[0];
+        if (!lane && live && !native_lanes_moving(session)) {
+            refuse_crowded(process);
+            continue;
         }
-        process = next;
+        /* Before init has answered there is the first lane only. */
+        if (!lane || (!live && (lane->state != NATIVE_LANE_IDLE || fresh)))
+            return;
+        if (lane->state == NATIVE_LANE_IDLE) {
+            native_process_run(process, lane);
+        } else {
+            process->lane = lane;
+            lane->process = process;
+            native_lane_open(lane, process->memory_bytes);
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "null-backend.h"
 
 #define PATIENCE_NS 20000000000u
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native backend on a real kernel: sessions, commands, files, and what survives the process
    that made them. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,13 +21,19 @@
 
 #include "backend/native.h"
 #include "core/fd.h"
+#include "sandbox/protocol.h"
 
 static char directory[64];
 static struct spawner_config spawner_config;
 static struct native_options options = {.spawner = &spawner_config};
 
+/* A ceiling against hanging, not a measure. */
+#define PATIENCE_MS 60000
+
 struct fixture {
     uv_loop_t loop;
+    uv_timer_t patience;
+    bool late;
     struct backend *backend;
     pid_t spawner;
 };
@@ -41,12 +48,15 @@ static void open_backend(struct fixture *f)
     if (native_spawn(&options, &sock, &f->spawner, &err) < 0)
         fail_msg("%s", err.message);
     uv_loop_init(&f->loop);
+    uv_timer_init(&f->loop, &f->patience);
+    f->patience.data = f;
     f->backend = native_new(&f->loop, sock, &options);
 }
 
 static void close_backend(struct fixture *f)
 {
     f->backend->ops->close(f->backend);
+    uv_close((uv_handle_t *)&f->patience, NULL);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f->loop), 0);
     waitpid(f->spawner, NULL, 0);
@@ -119,10 +129,19 @@ static void on_kept(void *owner, uint32_t keep_id, const int *fds, size_t count)
 static const struct backend_session_events session_events = {
     .ready = on_ready, .ended = on_session_ended, .kept = on_kept};
 
+static void on_late(uv_timer_t *timer)
+{
+    struct fixture *f = timer->data;
+    f->late = true;
+}
+
 static void until(struct fixture *f, const bool *flag)
 {
-    for (int i = 0; i < 100000 && !*flag; i++)
+    f->late = false;
+    uv_timer_start(&f->patience, on_late, PATIENCE_MS, 0);
+    while (!*flag && !f->late)
         uv_run(&f->loop, UV_RUN_ONCE);
+    uv_timer_stop(&f->patience);
     assert_true(*flag);
 }
 
@@ -722,6 +741,157 @@ static void test_commands_without_descriptors(void **state)
     close_backend(&f);
 }
 
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+/* With room for every lane and a command in it. */
+static void make_roomy(struct fixture *f, struct made *made, const char *key)
+{
+    struct session_spec spec;
+    *made = (struct made){.f = f};
+    fill_spec(&spec);
+    spec.memory_mb = 512;
+    spec.pids_limit = 1000;
+    made->session = f->backend->ops->create(f->backend, &spec, key, &session_events, made);
+    session_spec_release(&spec);
+    until(f, &made->ready);
+    assert_int_equal(made->error.code, ERROR_NONE);
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* A command is killed while its lane is being opened: that the slot is not opened a second time
+   before the spawner has answered, or each time all of a lane's descriptors would be lost. */
+static void test_lane_called_off(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran busy;
+    struct ran ran;
+    struct ran other;
+    unsigned before = 0;
+    (void)state;
+    open_backend(&f);
+    make_roomy(&f, &made, "00000000000000f1");
+    start(&f, &made, &busy, "sleep 1000", 0); /* in the first lane */
+    until(&f, &busy.started);
+    for (int i = 0; i < 8; i++) {
+        kill(f.spawner, SIGSTOP);
+        start(&f, &made, &ran, "sleep 1000", 0);
+        f.backend->ops->kill(ran.process, false);
+        finish(&f, &ran);
+        start(&f, &made, &other, "echo next", 0);
+        kill(f.spawner, SIGCONT);
+        finish(&f, &other);
+        assert_string_equal(other.text, "next\n");
+        /* So that the next round finds no lane idle. */
+        start(&f, &made, &ran, "sleep 1000", 0);
+        until(&f, &ran.started);
+        f.backend->ops->kill(ran.process, false);
+        finish(&f, &ran);
+        if (i == 0)
+            before = open_descriptors();
+    }
+    assert_int_equal(open_descriptors(), before);
+    end(&f, &made);
+    close(busy.out);
+    close_backend(&f);
+}
+
+/* All lanes are taken, and one is killed: who waits has its place as soon as it is closed. */
+static void test_lane_of_a_killed_one(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran[LANE_MAX];
+    struct ran next;
+    (void)state;
+    open_backend(&f);
+    make_roomy(&f, &made, "00000000000000f2");
+    for (int i = 0; i < LANE_MAX; i++)
+        start(&f, &made, &ran[i], "sleep 1000", 0);
+    for (int i = 0; i < LANE_MAX; i++)
+        until(&f, &ran[i].started);
+    start(&f, &made, &next, "echo next", 0);
+    f.backend->ops->kill(ran[7].process, true);
+    finish(&f, &ran[7]);
+    finish(&f, &next);
+    assert_string_equal(next.text, "next\n");
+    end(&f, &made);
+    for (int i = 0; i < LANE_MAX; i++)
+        if (i != 7)
+            close(ran[i].out);
+    close_backend(&f);
+}
+
+/* A process that is kept wants a lane that is fresh; where none is left, idle ones are given up. */
+static void test_kept_ones_in_every_lane(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran[LANE_MAX];
+    (void)state;
+    open_backend(&f);
+    make_roomy(&f, &made, "00000000000000f3");
+    for (int i = 0; i < 6; i++)
+        start(&f, &made, &ran[i], "sleep 0.1", 0);
+    for (int i = 0; i < 6; i++)
+        finish(&f, &ran[i]);
+    for (int i = 0; i < LANE_MAX; i++)
+        start(&f, &made, &ran[i], "sleep 1000", (uint32_t)i + 1);
+    for (int i = 0; i < LANE_MAX; i++) {
+        until(&f, &ran[i].started);
+        assert_int_equal(ran[i].error.code, ERROR_NONE);
+    }
+    end(&f, &made);
+    for (int i = 0; i < LANE_MAX; i++)
+        close(ran[i].out);
+    close_backend(&f);
+}
+
+/* Every lane has something left behind, of whose end nobody tells: commands are refused rather than
+   kept waiting, as many as there are; and run again when that has ended. */
+static void test_lanes_with_remains(void **state)
+{
+    struct fixture f;
+    struct made made;
+    struct ran ran;
+    struct ran others[3];
+    (void)state;
+    open_backend(&f);
+    make_roomy(&f, &made, "00000000000000f4");
+    for (int i = 0; i < LANE_MAX; i++) {
+        run(&f, &made, &ran,
+            "(while [ ! -e /workspace/go ]; do sleep 0.1; done) > /dev/null 2>&1 &");
+        assert_int_equal(ran.error.code, ERROR_NONE);
+    }
+    for (int i = 0; i < 3; i++)
+        start(&f, &made, &others[i], "echo more", 0);
+    for (int i = 0; i < 3; i++) {
+        finish(&f, &others[i]);
+        assert_int_equal(others[i].error.code, ERROR_CAPACITY);
+    }
+    struct file_request make_it = {.op = FILE_MKDIR};
+    assert_int_equal(ask_file(&f, &made, make_it, "/workspace/go", NULL, NULL), 0);
+    for (int i = 0; i < 600; i++) {
+        run(&f, &made, &ran, "echo again");
+        if (ran.error.code != ERROR_CAPACITY)
+            break;
+        usleep(100000);
+    }
+    assert_string_equal(ran.text, "again\n");
+    end(&f, &made);
+    close_backend(&f);
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -749,6 +919,10 @@ int main(void)
         cmocka_unit_test(test_spawner_lost_made_ahead),
         cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_commands_without_descriptors),
+        cmocka_unit_test(test_lane_called_off),
+        cmocka_unit_test(test_lane_of_a_killed_one),
+        cmocka_unit_test(test_kept_ones_in_every_lane),
+        cmocka_unit_test(test_lanes_with_remains),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

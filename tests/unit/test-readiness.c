@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "runtime/readiness-internal.h"
+#include "null-backend.h"
 
 static char directory[64];
 

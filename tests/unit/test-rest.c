@@ -23,6 +23,7 @@
 #include "core/json.h"
 #include "net/http-client.h"
 #include "runtime/runtime.h"
+#include "null-backend.h"
 
 #define TOKEN "a-token-for-the-tests"
 

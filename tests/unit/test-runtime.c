@@ -22,6 +22,7 @@
 #include "core/fd.h"
 #include "core/log.h"
 #include "runtime/internal.h"
+#include "null-backend.h"
 
 #define TURNS_MAX 4000 /* of at most 5 ms each */
 

@@ -13,6 +13,7 @@
 
 #include "runtime/internal.h"
 #include "runtime/tenant.h"
+#include "null-backend.h"
 
 #define TURNS_MAX 4000 /* of at most 5 ms each */
 

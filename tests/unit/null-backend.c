@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The backend that runs nothing: sessions and processes are bookkeeping, their events come from the
-   loop. For tests of what lies above. Besides what backend.h says it knows these commands:
+   loop. Besides what null-backend.h says it knows these commands:
 
      error WORDS     writes them to its standard error
      flood N         writes N bytes: lines of 63 letters, one letter a line, from a to z and again
@@ -15,6 +15,8 @@
 
    Sessions that outlive() was called for stay, with their processes, in a list of this program when
    the backend is closed, and can be adopted by the next one. */
+#include "null-backend.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +24,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/backend.h"
 #include "core/fd.h"
 #include "core/json.h"
 #include "sandbox/roots.h"
