@@ -9,9 +9,9 @@
 
    It keeps the key that it was made with, which is why adoption takes that from the record. */
 #include <string.h>
-#include <sys/random.h>
 
 #include "backend/native-internal.h"
+#include "core/random.h"
 
 static bool is_plain(const struct session_spec *spec)
 {
@@ -25,16 +25,6 @@ static bool alike(const struct session_spec *a, const struct session_spec *b)
            strcmp(a->mount_path, b->mount_path) == 0 && a->memory_mb == b->memory_mb &&
            !(a->cpus < b->cpus || a->cpus > b->cpus) && a->pids_limit == b->pids_limit &&
            a->read_only_rootfs == b->read_only_rootfs;
-}
-
-static bool make_key(char key[SPEC_KEY_MAX])
-{
-    unsigned char random[(SPEC_KEY_MAX - 1) / 2];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return false;
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(key + 2 * i, 3, "%02x", random[i]);
-    return true;
 }
 
 static void forget(struct native_spares *spares, const struct native_session *session)
@@ -105,7 +95,7 @@ void native_spare_refill(struct native *native)
     for (unsigned i = 0; i < spares->count; i++)
         if (spares->items[i]->state != NATIVE_LIVE)
             return;
-    if (!make_key(key))
+    if (random_hex(key, sizeof key, NULL) < 0)
         return;
     struct native_session *session = native_make(native, &spares->spec, key, &spare_events, NULL);
     session->owner = session;

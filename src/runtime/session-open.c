@@ -2,9 +2,9 @@
 /* Opening a session: found and fitting, found and different, being made, being ended, or not there.
  */
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/path.h"
+#include "core/random.h"
 #include "runtime/internal.h"
 
 /* --- does it fit? ----------------------------------------------------------------------------- */
@@ -184,21 +184,11 @@ static void on_saved(struct record_waiter *waiter, const struct error *err)
     session_kick(session);
 }
 
-static int make_key(char key[SESSION_KEY_SIZE], struct error *err)
-{
-    unsigned char random[(SESSION_KEY_SIZE - 1) / 2];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return error_set(err, ERROR_SYSTEM, "no random numbers");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(key + 2 * i, 3, "%02x", random[i]);
-    return 0;
-}
-
 static struct session *create(struct opening *opening, struct error *err)
 {
     struct runtime *runtime = opening->runtime;
     char key[SESSION_KEY_SIZE];
-    if (may_create(runtime, &opening->spec, err) < 0 || make_key(key, err) < 0)
+    if (may_create(runtime, &opening->spec, err) < 0 || random_hex(key, sizeof key, err) < 0)
         return NULL;
     struct session *session = session_new(runtime, &opening->spec, key, opening->actor);
     session->saved.done = on_saved;
