@@ -12,7 +12,9 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,14 +34,26 @@ static const char *const level_names[LOG_LEVEL_MAX] = {
 
 static enum log_format log_format = LOG_FORMAT_TEXT;
 static enum log_level log_least = LOG_INFO;
+static bool to_journal;
 
 struct line {
     char data[LINE_SIZE];
     size_t size;
 };
 
+/* systemd names the stream that it reads, which is standard error or somebody else's. */
+static bool is_journal(void)
+{
+    const char *text = getenv("JOURNAL_STREAM");
+    uintmax_t device, inode;
+    struct stat st;
+    return text && sscanf(text, "%ju:%ju", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
 void log_configure(enum log_format format, enum log_level level)
 {
+    to_journal = is_journal();
     log_format = format;
     log_least = level;
 }
@@ -160,8 +174,12 @@ static void line_begin(struct line *line, enum log_level level, const char *even
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
-    line->size =
-        (size_t)snprintf(line->data, LINE_SIZE - LINE_TAIL,
+    /* Of syslog: the journal takes it off again, and can then be asked by priority. */
+    static const char priorities[LOG_LEVEL_MAX] = {
+        [LOG_DEBUG] = '7', [LOG_INFO] = '6', [LOG_WARN] = '4', [LOG_ERROR] = '3'};
+    line->size = to_journal ? (size_t)sprintf(line->data, "<%c>", priorities[level]) : 0;
+    line->size +=
+        (size_t)snprintf(line->data + line->size, LINE_SIZE - LINE_TAIL - line->size,
                          log_format == LOG_FORMAT_JSON
                              ? "{\"time\":\"%s.%06ldZ\",\"level\":\"%s\",\"event\":\"%.100s\""
                              : "%s.%06ldZ %s %.100s",

@@ -10,7 +10,9 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fd.h"
@@ -220,6 +222,34 @@ static void test_long(void **state)
 }
 
 /* An error path that logs must still return its errno. */
+/* What systemd reads has a priority in front, and nothing else has. */
+static void test_journal(void **state)
+{
+    char name[64];
+    struct stat st;
+    (void)state;
+    capture_begin();
+    assert_return_code(fstat(STDERR_FILENO, &st), errno);
+    snprintf(name, sizeof name, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+    setenv("JOURNAL_STREAM", name, 1);
+    log_configure(LOG_FORMAT_TEXT, LOG_DEBUG);
+    log_event(LOG_ERROR, "one");
+    log_event(LOG_DEBUG, "two");
+    log_configure(LOG_FORMAT_JSON, LOG_DEBUG);
+    log_event(LOG_WARN, "three");
+    snprintf(name, sizeof name, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino + 1);
+    setenv("JOURNAL_STREAM", name, 1);
+    log_configure(LOG_FORMAT_TEXT, LOG_INFO);
+    log_event(LOG_INFO, "four");
+    unsetenv("JOURNAL_STREAM");
+    log_configure(LOG_FORMAT_TEXT, LOG_INFO);
+    const char *text = capture_end();
+    assert_int_equal(strncmp(text, "<3>2", 4), 0);
+    assert_non_null(strstr(text, " one\n<7>2"));
+    assert_non_null(strstr(text, " two\n<4>{"));
+    assert_non_null(strstr(text, "\"three\"}\n2"));
+}
+
 static void test_keeps_errno(void **state)
 {
     (void)state;
@@ -244,6 +274,7 @@ int main(void)
         cmocka_unit_test_setup(test_levels, use_text),
         cmocka_unit_test_setup(test_errors, use_text),
         cmocka_unit_test_setup(test_long, use_json),
+        cmocka_unit_test_setup(test_journal, use_text),
         cmocka_unit_test_setup(test_keeps_errno, use_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
