@@ -801,6 +801,18 @@ static void test_exec_in_one_go(void **state)
     assert_int_equal(go.opened.count, 1);
     assert_int_equal(go.opened.err.code, ERROR_GONE);
     assert_int_equal(go.done_when_opened, 0);
+    /* One whose record fails when the command runs already was told of, so its end is, too. */
+    int good = f->runtime->records_fd;
+    f->runtime->records_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    set_text(&spec.name, "unsaved");
+    set_text(&spec.image, "");
+    go = (struct in_one_go){0};
+    go.ran.execution = runtime_exec(f->runtime, &spec, &request, on_go_opened, &quiet_events, &go);
+    spin_until(f, go.ran.done && !runtime_find_session(f->runtime, "unsaved"));
+    assert_int_equal(go.ran.err.code, ERROR_SYSTEM);
+    assert_int_equal(f->events[RUNTIME_SESSION_CREATED], 1 + f->events[RUNTIME_SESSION_LOST]);
+    close(f->runtime->records_fd);
+    f->runtime->records_fd = good;
     session_spec_release(&spec);
 }
 
@@ -1597,6 +1609,49 @@ static void test_attach_backpressure(void **state)
     assert_int_equal(talk.total, 60000);
 }
 
+/* Who leaves in the middle of a line has not had it: it makes lines of what it is told. */
+static void test_attach_half_a_line(void **state)
+{
+    struct fixture *f = *state;
+    struct session *session = open_named(f, "s");
+    struct process *process = start_process(f, session, "p", "cat");
+    struct talk talk;
+    attach(&talk, process, ATTACH_UNREAD);
+    spin_until(f, talk.attached);
+    attachment_write(talk.attachment, "whole\nha", 8);
+    spin_until(f, talk.size == 8);
+    attachment_close(talk.attachment);
+    attach(&talk, process, ATTACH_UNREAD);
+    spin_until(f, talk.size == 2);
+    assert_int_equal(talk.offset, 6);
+    attachment_write(talk.attachment, "lf\n", 3);
+    spin_until(f, talk.size == 5);
+    assert_string_equal(talk.data, "half\n");
+    attachment_close(talk.attachment);
+}
+
+/* The end of what a process wrote is still in its pipe when it has ended, because somebody attached
+   did not read; who then leaves. It belongs into the log all the same. */
+static void test_attach_rest_of_the_log(void **state)
+{
+    struct fixture *f = *state;
+    struct session *session = open_named(f, "s");
+    char command[32];
+    unsigned size = RING_OUTPUT_SIZE / 2 + 30000;
+    struct talk talk;
+    snprintf(command, sizeof command, "pour %u", size);
+    struct process *process = start_process(f, session, "p", command);
+    attach(&talk, process, 0);
+    attachment_pause(talk.attachment);
+    spin_until(f, talk.attached);
+    attachment_write(talk.attachment, "!", 1);
+    spin_until(f, !runs(process));
+    turn(f, 3);
+    assert_int_equal(process_written(process, STREAM_OUTPUT), RING_OUTPUT_SIZE / 2);
+    attachment_close(talk.attachment);
+    spin_until(f, process_written(process, STREAM_OUTPUT) == size);
+}
+
 static void test_attach_input_limit(void **state)
 {
     struct fixture *f = *state;
@@ -2097,6 +2152,31 @@ static void test_recover_after_crash(void **state)
     recover_after(*state, true);
 }
 
+/* Processes that were over before are forgotten after a while, like any other. */
+static void test_recover_completed(void **state)
+{
+    struct fixture *f = *state;
+    struct session *session = open_named(f, "s");
+    char id[8];
+    for (int i = 0; i < 4; i++) {
+        snprintf(id, sizeof id, "c%d", i);
+        struct process *process = start_process(f, session, id, "exit 7");
+        spin_until(f, !runs(process));
+    }
+    spin_until(f, !session->record_writing);
+    stop(f, true);
+    f->config.max_completed_processes = 2;
+    start(f);
+    recover(f, true);
+    session = runtime_find_session(f->runtime, "s");
+    assert_non_null(session);
+    assert_null(session_find_process(session, "c1"));
+    assert_non_null(session_find_process(session, "c2"));
+    f->config.completed_retention_ms = 1;
+    runtime_reconfigure(f->runtime, &f->config);
+    spin_until(f, !session_find_process(session, "c2") && !session_find_process(session, "c3"));
+}
+
 static void test_recover_removing(void **state)
 {
     struct fixture *f = *state;
@@ -2467,6 +2547,8 @@ int main(void)
         CASE(test_attach_queue),
         CASE(test_attach_backpressure),
         CASE(test_attach_input_limit),
+        CASE(test_attach_half_a_line),
+        CASE(test_attach_rest_of_the_log),
         CASE(test_completed_tail),
         CASE(test_followers),
         CASE(test_terminal),
@@ -2475,6 +2557,7 @@ int main(void)
         CASE(test_record),
         CASE(test_recover_after_stop),
         CASE(test_recover_after_crash),
+        CASE(test_recover_completed),
         CASE(test_recover_removing),
         CASE(test_recover_while_asked),
         CASE(test_recover_nothing_left),
