@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "backend/native-internal.h"
 #include "core/fd.h"
-#include "sandbox/facts.h"
-#include "sandbox/net.h"
+#include "core/log.h"
 
 #define MIB              (1024ULL * 1024)
 #define READY_TIMEOUT_MS 30000
@@ -393,7 +393,9 @@ static void on_swept(void *data, const struct spawner_reply *reply, int *fds, si
     /* A spawner that could not get ready answers everything with the reason. */
     if (reply && reply->code) {
         peer_spawner_failed(reply, &err);
-        memcpy(native->reason, err.message, sizeof native->reason);
+        log_error(LOG_ERROR, "no_sessions", &err);
+        cleanup_free char *fix = err.hint[0] ? xasprintf(" (%s)", err.hint) : xstrdup("");
+        snprintf(native->reason, sizeof native->reason, "%.300s%.200s", err.message, fix);
     } else if (reply && reply->cgroup < CGROUP_VERSION_MAX) {
         native->cgroup = (enum cgroup_version)reply->cgroup;
     }

@@ -62,6 +62,12 @@ static int netns_make(int *ret_fd, struct error *err)
     cleanup_close int home = netns_self();
     if (home < 0)
         return error_errno(err, errno, "cannot open the network namespace");
+    /* Root of a user namespace that the network is not of could leave it, and never come back. */
+    if (setns(home, CLONE_NEWNET) < 0) {
+        error_errno(err, errno, "cannot enter the network namespace it is in");
+        return error_hint(err, "in a user namespace: have a network namespace with it (podman: no "
+                               "--network host)");
+    }
     if (unshare(CLONE_NEWNET) < 0) {
         int failure = errno;
         error_errno(err, failure, "cannot make a network namespace");

@@ -214,11 +214,12 @@ enum spawner_message {
     SPAWNER_LANE,            /* make `lane`; the way into it comes back */
     SPAWNER_KILL,            /* kill all of `lane` */
     SPAWNER_DESTROY,         /* end the session */
-    SPAWNER_ADOPT,   /* struct spawner_adopt: a session of an earlier spawner; its control socket
-                        comes back */
-    SPAWNER_PRUNE,   /* kill what is in lanes other than those of `lanes` */
-    SPAWNER_SWEEP,   /* remove what earlier spawners left and nobody adopted */
-    SPAWNER_USAGE,   /* what the session uses now */
+    SPAWNER_ADOPT, /* struct spawner_adopt: a session of an earlier spawner; its control socket
+                      comes back */
+    SPAWNER_PRUNE, /* kill what is in lanes other than those of `lanes` */
+    SPAWNER_SWEEP, /* remove what earlier spawners left and nobody adopted; refused where no session
+                      can be made */
+    SPAWNER_USAGE, /* what the session uses now */
     SPAWNER_MARKER,  /* struct spawner_marker: the bytes of a file below an allowed root */
     SPAWNER_STORE,   /* struct spawner_store: a hard limit on a skill store of the caller's */
     SPAWNER_MACHINE, /* what this machine lets the spawner do */

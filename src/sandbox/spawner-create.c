@@ -130,6 +130,13 @@ static int take_resources(struct making *making, struct error *err)
     return 0;
 }
 
+static bool allows_none(void)
+{
+    char text[16];
+    return fd_read_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", text, sizeof text) > 0 &&
+           text[0] == '0' && text[1] == '\n';
+}
+
 /* Why a clone that asks for a user namespace fails, in words. */
 static int explain_clone(int errnum, struct error *err)
 {
@@ -139,8 +146,7 @@ static int explain_clone(int errnum, struct error *err)
             0 &&
         text[0] == '0')
         return error_hint(err, "sysctl -w kernel.unprivileged_userns_clone=1");
-    if (fd_read_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", text, sizeof text) > 0 &&
-        text[0] == '0' && text[1] == '\n')
+    if (allows_none())
         return error_hint(err, "sysctl -w user.max_user_namespaces=15000");
     if (errnum == ENOSPC)
         return error_hint(err, "a limit in /proc/sys/user/max_*_namespaces was reached");
@@ -148,6 +154,20 @@ static int explain_clone(int errnum, struct error *err)
     if (errnum == ENOSYS || errnum == EPERM)
         return error_hint(err, "in a container: docker run --privileged …");
     return -1;
+}
+
+int spawner_try_namespaces(struct error *err)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS) < 0 ? errno : 0);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    int errnum = pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    /* There may be room for more in a moment, unless there never is. */
+    bool for_good = errnum != 0 && (errnum != ENOSPC || allows_none());
+    return for_good ? explain_clone(errnum, err) : 0;
 }
 
 /* Never go on in a session's namespaces. */

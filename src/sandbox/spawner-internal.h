@@ -129,6 +129,8 @@ void groups_release(struct spawner *spawner);
 int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                    struct spawner_reply *reply, int *ret_fds, size_t *ret_count,
                    struct spawned **ret, struct error *err);
+/* Whether this machine lets sessions have namespaces at all, tried by a process that has none. */
+int spawner_try_namespaces(struct error *err);
 /* Gives back everything the session had; init has been reaped. */
 void spawned_release(struct spawner *spawner, struct spawned *session);
 /* Adds the lane's descriptors to those of a reply. */

@@ -203,7 +203,10 @@ static void do_sweep(struct spawner *spawner, const struct spawner_request *requ
 {
     const struct facts *facts = &spawner->facts;
     struct spawner_reply reply = spawner_reply_to(request);
+    struct error err = ERROR_INIT;
     spawner_sweep(spawner);
+    if (spawner_try_namespaces(&err) < 0)
+        spawner_reply_error(&reply, &err);
     if (facts->limits_memory && facts->limits_cpu && facts->limits_pids)
         reply.cgroup = facts->cgroup;
     spawner_send(spawner, &reply, NULL, 0);

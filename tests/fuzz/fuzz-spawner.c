@@ -241,6 +241,12 @@ void cgroup_sweep_except(struct cgroup_root *root, const char *const *keep, size
         assert(strnlen(keep[i], CGROUP_NAME_MAX) < CGROUP_NAME_MAX);
 }
 
+int spawner_try_namespaces(struct error *err)
+{
+    (void)err;
+    return 0;
+}
+
 int spawner_create(struct spawner *spawner, const struct sandbox_spec *spec,
                    struct spawner_reply *reply, int *ret_fds, size_t *ret_count,
                    struct spawned **ret, struct error *err)

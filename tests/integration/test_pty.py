@@ -9,7 +9,7 @@ import pytest
 import hostview
 from conftest import PATIENCE
 from daemon import asynchronous, unique, websocket
-from test_relay import UPGRADE, raw, statuses
+from test_relay import UPGRADE, frame, raw, statuses
 
 websockets = pytest.importorskip("websockets", reason="python3-websockets is not installed")
 
@@ -102,6 +102,19 @@ def test_size(daemon):
         await shell.until(b"50 132\r\n")
 
     asked(daemon, rows=33, cols=101, cmd="trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done")
+
+
+def test_size_set_at_once(daemon, session):
+    """With the handshake, before the terminal is there."""
+    shows = "for i in $(seq 100); do stty size; sleep 0.05; done"
+    resize = frame(1, json.dumps({"type": "resize", "rows": 50, "cols": 132}).encode())
+    with daemon.client.socket() as sock:
+        sock.sendall(UPGRADE.format(path(session, cmd=shows)).encode() + resize)
+        shown = b""
+        while b"50 132\r\n" not in shown:
+            piece = sock.recv(65536)
+            assert piece, shown
+            shown += piece
 
 
 def test_control_c(daemon):

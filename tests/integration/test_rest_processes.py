@@ -369,6 +369,18 @@ def test_those_that_are_over_are_forgotten(start_boxd):
     assert hostview.wait_until(lambda: quick.get(f"{other.path}/processes/brief").status == 404, PATIENCE)
 
 
+def test_those_that_were_over_before_a_restart_are_forgotten(start_boxd):
+    boxd = start_boxd()
+    session = boxd.session()
+    session.start("sleep", "1000", process_id="stays")
+    session.start("true", process_id="brief")
+    session.ended("brief")
+    boxd.configure({"limits": {"completed_process_retention_sec": 1}})
+    boxd.restart()
+    assert hostview.wait_until(lambda: boxd.get(f"{session.path}/processes/brief").status == 404, PATIENCE)
+    assert session.process("stays")["status"] == "running"
+
+
 @pytest.mark.parametrize("body,word", [
     ({}, "command"), ({"command": ""}, "command"), ({"command": 1}, "command"), ({"command": ["ls"]}, "command"),
     ({"command": "ls", "args": "x"}, "args"), ({"command": "ls", "args": [1]}, "args"),

@@ -186,6 +186,16 @@ async def test_names_of_tenants_are_not_to_be_had(start_boxd):
         assert (await asyncio.to_thread(client.post, f"/v1/sessions/{physical('one', 1, 'x')}/exec", {"cmd": "echo y"})).ok()["stdout"] == "y\n"
 
 
+def test_socket_is_gone_after_a_configuration(start_boxd):
+    """box_init replaces the configuration: what boxd removes at its end is the socket that it made."""
+    boxd = start_boxd(config={"user": "root"})
+    for _ in range(3):
+        rpc.call(boxd, "box_init", {"local": {"profile": "default"}}).ok()
+        boxd.post("/v1/sessions", {"session_id": "x" * len(str(boxd.socket)), "image": "y"}).error(400)
+    boxd.stop(signal.SIGTERM)
+    assert not boxd.socket.exists()
+
+
 # --- frames -----------------------------------------------------------------------------------
 
 

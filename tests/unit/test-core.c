@@ -304,6 +304,15 @@ static void test_fd_receive_overflow(void **state)
     close(ends[1]);
 }
 
+static bool kernel_knows_limit(rlim_t wanted)
+{
+    char text[4096];
+    unsigned long long soft = 0;
+    ssize_t size = fd_read_file(AT_FDCWD, "/proc/self/limits", text, sizeof text);
+    const char *line = size > 0 ? strstr(text, "Max open files") : NULL;
+    return line && sscanf(line, "Max open files %llu", &soft) == 1 && soft == wanted;
+}
+
 /* The words come also where this process can hold no more descriptors. */
 static void test_fd_receive_no_room(void **state)
 {
@@ -323,6 +332,12 @@ static void test_fd_receive_no_room(void **state)
     few = before;
     few.rlim_cur = (rlim_t)next + 2; /* two of three */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    if (!kernel_knows_limit(few.rlim_cur)) { /* valgrind keeps it to itself */
+        setrlimit(RLIMIT_NOFILE, &before);
+        close(ends[0]);
+        close(ends[1]);
+        skip();
+    }
     ssize_t size = fd_receive(ends[1], buffer, sizeof buffer, got, &count, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(size, -EMFILE);
