@@ -308,9 +308,13 @@ bool call_may_make(struct call *call, const char *session)
     struct error err = ERROR_INIT;
     if (!call_may_run(call))
         return false;
-    if (!session || !tenant_name_parse(session, NULL))
+    if (session && tenant_name_parse(session, NULL))
+        error_set(&err, ERROR_INVALID,
+                  "session_id: names of this form are for LangBot's workspaces");
+    else if (session && readiness_owns(session))
+        error_set(&err, ERROR_INVALID, "session_id: " READINESS_SESSION "… are boxd's own");
+    else
         return true;
-    error_set(&err, ERROR_INVALID, "session_id: names of this form are for LangBot's workspaces");
     reply_error(call->api, call->req, &err);
     return false;
 }

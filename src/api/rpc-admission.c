@@ -185,7 +185,7 @@ void rpc_admission_stop(struct rpc *rpc)
 static bool needs_grant(const struct session *session, void *data)
 {
     (void)data;
-    return strncmp(session_name(session), READINESS_SESSION, strlen(READINESS_SESSION)) != 0;
+    return !readiness_owns(session_name(session));
 }
 
 static bool uses_sandbox(const struct rpc_call *call, const void *data)

@@ -158,7 +158,7 @@ static bool is_of_side(const struct session *session, void *data)
     bool tenants = tenant_name_parse(name, NULL);
     if (call->side == RPC_TENANTS)
         return tenants;
-    return !tenants && strncmp(name, READINESS_SESSION, strlen(READINESS_SESSION)) != 0;
+    return !tenants && !readiness_owns(name);
 }
 
 static bool makes_on_side(const struct rpc_call *call, const void *data)

@@ -189,8 +189,11 @@ static bool name_spec(struct rpc_call *call, struct rpc_spec *spec)
         spec->session.name = xstrdup(call->session);
         return true;
     }
-    if (tenant_name_parse(spec->session.name, NULL)) {
+    if (tenant_name_parse(spec->session.name, NULL))
         error_set(&err, ERROR_INVALID, "session_id: names of this form are for workspaces");
+    else if (readiness_owns(spec->session.name))
+        error_set(&err, ERROR_INVALID, "session_id: " READINESS_SESSION "… are boxd's own");
+    if (err.code != ERROR_NONE) {
         rpc_fail(call, &err);
         return false;
     }

@@ -9,8 +9,8 @@
 #include "core/fd.h"
 #include "sandbox/seccomp.h"
 
-#define SPACE_TIMEOUT_MS 1000
-#define GONE_WAIT_MS     1000
+/* For init to tell whether a disk is full, or the spawner that the session is gone. */
+#define LEARN_MS 1000
 
 static void name_denied(const struct outcome *outcome, char *ret, size_t size)
 {
@@ -143,11 +143,10 @@ void native_process_finish(struct native_process *process, const struct lane_exi
     if (process->unexplained && over) {
         error_set(&err, ERROR_GONE, "the session ended under the command");
         native_process_deliver(process, &err);
-    } else if (process->unexplained) {
-        native_process_await(process, GONE_WAIT_MS);
-    } else if (outcome_asks_space(&process->outcome, &process->before, &process->after) &&
-               ask_space(process)) {
-        native_process_await(process, SPACE_TIMEOUT_MS);
+    } else if (process->unexplained ||
+               (outcome_asks_space(&process->outcome, &process->before, &process->after) &&
+                ask_space(process))) {
+        native_process_await(process, LEARN_MS);
     } else {
         native_process_deliver(process, NULL);
     }

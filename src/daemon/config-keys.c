@@ -63,6 +63,9 @@ const struct config_key config_keys[] = {
     {"limits.completed_process_retention_sec", CONFIG_SECONDS, RELOAD, AT(completed_retention_ms),
      "300", 0,
      DAY, NULL, "how long those are known", TREE},
+    {"limits.max_queued_bytes", CONFIG_SIZE, RELOAD, AT(max_queued_bytes), "256M", 0, 64 * GIB, NULL,
+     "input, arguments and environment of commands that have not taken them yet, all sessions "
+     "together; counted from 64 KiB on, and one alone always goes"},
     {"sessions.network", CONFIG_CHOICE, RELOAD, AT(network), "off", 0, 0, "off|on",
      "network of a session whose spec does not say"},
     {"sessions.cpus", CONFIG_CPUS, RELOAD, AT(milli_cpus), "1", 10, 1024 * 1000, NULL,

@@ -40,6 +40,7 @@ struct config {
     uint64_t max_managed_processes;
     uint64_t max_completed_processes;
     uint64_t completed_retention_ms;
+    uint64_t max_queued_bytes;
 
     char *network;
     uint64_t milli_cpus;

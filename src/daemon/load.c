@@ -107,6 +107,7 @@ void config_to_runtime(const struct config *config, struct runtime_config *ret)
     ret->max_managed_processes = (unsigned)config->max_managed_processes;
     ret->max_completed_processes = (unsigned)config->max_completed_processes;
     ret->completed_retention_ms = config->completed_retention_ms;
+    ret->max_queued_bytes = config->max_queued_bytes;
     ret->output_keep_bytes = config->keep_bytes;
     ret->session_log_bytes = config->session_log_bytes;
     ret->outlive_seconds = config->adopt ? (uint32_t)((config->outlive_ms + 999) / 1000) : 0;

@@ -184,6 +184,7 @@ void execution_free(struct execution *execution)
     strings_release(&execution->env);
     free(execution->cwd);
     free(execution->input);
+    execution_uncount(execution);
     free(execution->err);
     for (int i = 0; i < STREAM_MAX; i++)
         buf_release(&execution->pipes[i].kept);

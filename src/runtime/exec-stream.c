@@ -22,6 +22,7 @@ static void input_close(struct execution *execution)
     watch_free(&execution->input_watch);
     fd_clear(&execution->input_fd);
     free(steal_ptr(execution->input));
+    execution_uncount(execution);
 }
 
 /* Writes what fits; closes when all is written or nobody reads. */

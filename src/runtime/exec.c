@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands until they run: asked for, in line, given up. Of a session one runs after the other;
    those that said `concurrent` run beside them, as long as there are lanes. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/internal.h"
 
 #define EXEC_ARGS_MAX 4096
+/* Commands that were given less are not counted: their number is limited, and one who fills the
+   queue must not keep others from the ordinary. */
+#define COUNTED_MIN 65536
 
 /* --- made ------------------------------------------------------------------------------------- */
 
@@ -32,6 +36,46 @@ static int check_request(const struct exec_request *request, struct error *err)
     if (request->workdir && request->workdir[0] != '/')
         return error_set(err, ERROR_INVALID, "workdir '%.200s' is not absolute", request->workdir);
     return environment_check(&request->env, err);
+}
+
+static size_t request_size(const struct exec_request *request)
+{
+    size_t size = request->input_size;
+    if (request->command)
+        size += strlen(request->command);
+    for (size_t i = 0; !request->command && request->argv[i]; i++)
+        size += strlen(request->argv[i]);
+    for (size_t i = 0; i < request->env.count; i++)
+        size += strlen(request->env.items[i]);
+    return size;
+}
+
+/* Each waits with all that it was given, and a thousand may wait in every session: together they
+   have a ceiling. One alone may be larger than that, as large as a request. */
+static int count_request(struct execution *execution, const struct exec_request *request,
+                         struct error *err)
+{
+    struct runtime *runtime = execution->runtime;
+    size_t size = request_size(request);
+    if (size < COUNTED_MIN)
+        return 0;
+    if (runtime->queued_bytes > 0 &&
+        runtime->queued_bytes + size > runtime->config.max_queued_bytes) {
+        error_set(err, ERROR_CAPACITY,
+                  "commands hold %" PRIu64 " bytes of input that they have not taken yet",
+                  runtime->queued_bytes);
+        return error_hint(err, "try again later, hand large input over in a file of the session, "
+                               "or raise limits.max_queued_bytes");
+    }
+    execution->queued_bytes = size;
+    runtime->queued_bytes += size;
+    return 0;
+}
+
+void execution_uncount(struct execution *execution)
+{
+    execution->runtime->queued_bytes -= execution->queued_bytes;
+    execution->queued_bytes = 0;
 }
 
 static int copy_request(struct execution *execution, const struct exec_request *request,
@@ -78,7 +122,8 @@ struct execution *execution_new(struct runtime *runtime, const struct exec_reque
         execution->pipes[i].kept.ceiling = (size_t)runtime->config.output_keep_bytes;
     }
     runtime->executions++;
-    if (check_request(request, &err) < 0 || copy_request(execution, request, &err) < 0)
+    if (check_request(request, &err) < 0 || count_request(execution, request, &err) < 0 ||
+        copy_request(execution, request, &err) < 0)
         execution->err = error_copy(&err);
     return execution;
 }

@@ -102,11 +102,12 @@ struct runtime {
     bool loop_ready;
 
     struct table table;
-    struct list sessions; /* in order of creation */
-    unsigned processes;   /* managed, running */
-    unsigned executions;  /* under way and waiting */
-    unsigned unfinished;  /* things whose last event from the backend is still to come */
-    unsigned writing;     /* records under way in the thread pool */
+    struct list sessions;  /* in order of creation */
+    unsigned processes;    /* managed, running */
+    unsigned executions;   /* under way and waiting */
+    uint64_t queued_bytes; /* which they were given and have not taken yet */
+    unsigned unfinished;   /* things whose last event from the backend is still to come */
+    unsigned writing;      /* records under way in the thread pool */
     struct list completed;
     unsigned completed_count;
     struct alarm *completed_alarm;
@@ -207,6 +208,8 @@ struct opening {
     struct error *err;
 };
 
+/* Bytes of a record: what is not read after a restart is not to be written before it. */
+#define RECORD_MAX     (4u << 20)
 #define RECORD_NUMBERS 256 /* commands between two records */
 
 struct record_waiter {
@@ -328,7 +331,10 @@ void recover_one_done(struct runtime *runtime);
 /* Writes the session's record as it is now; `waiter` (may be NULL) is told later. */
 void record_save(struct session *session, struct record_waiter *waiter);
 void record_forget(struct session *session); /* the last that is done to a session */
+/* Whether there is room in the record for one more process. */
+int record_room(const struct session *session, const struct process_spec *spec, struct error *err);
 json_t *record_make(const struct session *session);
+json_t *record_process_spec(const struct process_spec *spec);
 /* Makes the session that a record tells of, if it was ready; else *ret is NULL. */
 int record_parse(struct runtime *runtime, const char *key, const char *text, size_t size,
                  struct session **ret, struct error *err);
@@ -375,6 +381,7 @@ struct execution {
     struct backend_process *process;
     char *input;
     size_t input_size, input_sent;
+    size_t queued_bytes; /* of the runtime's */
     int input_fd;
     struct watch *input_watch;
     struct exec_pipe pipes[STREAM_MAX];
@@ -388,6 +395,8 @@ struct execution {
 /* What is wrong with the request is in `err`. */
 struct execution *execution_new(struct runtime *runtime, const struct exec_request *request,
                                 const struct exec_events *events, void *owner);
+/* What it was given is no longer held. */
+void execution_uncount(struct execution *execution);
 void execution_place(struct execution *execution, struct session *session);
 void execution_unplace(struct execution *execution); /* out of a session that never came up */
 void execution_fail(struct execution *execution, const struct error *err);

@@ -59,7 +59,8 @@ void process_starts_resume(struct list *starts)
     }
 }
 
-static int may_start(const struct session *session, struct error *err)
+static int may_start(const struct session *session, const struct process_spec *spec,
+                     struct error *err)
 {
     const struct runtime *runtime = session->runtime;
     if (runtime->processes >= runtime->config.max_managed_processes) {
@@ -72,7 +73,7 @@ static int may_start(const struct session *session, struct error *err)
         return error_set(err, ERROR_CAPACITY,
                          "%u commands, processes and terminals run in session '%s' already",
                          session->lanes, session->spec.name);
-    return 0;
+    return record_room(session, spec, err);
 }
 
 void process_start_go(struct process_start *start)
@@ -87,7 +88,7 @@ void process_start_go(struct process_start *start)
         process_begin_stop(old);
         return;
     }
-    if (may_start(session, &err) < 0)
+    if (may_start(session, &start->spec, &err) < 0)
         return process_start_told(start, &err);
     if (old)
         process_forget(old);

@@ -407,6 +407,11 @@ static void run_step(struct trial *trial)
     execute(trial, script, &events);
 }
 
+bool readiness_owns(const char *session)
+{
+    return strncmp(session, READINESS_SESSION, strlen(READINESS_SESSION)) == 0;
+}
+
 struct trial *trial_start(struct runtime *runtime, const struct readiness_setup *setup,
                           const struct readiness_result *result, trial_done done, void *data)
 {

@@ -36,6 +36,9 @@ enum readiness_check {
         READINESS_MAX,
 };
 const char *readiness_name(enum readiness_check check);
+/* Whether a session of this name is one of its own. Nobody else may make one: what ends all
+   sessions leaves them alone. */
+bool readiness_owns(const char *session);
 
 struct readiness_result {
     bool ready; /* all of them */

@@ -55,17 +55,24 @@ static json_t *names_json(const struct strings *env)
     return array;
 }
 
+json_t *record_process_spec(const struct process_spec *spec)
+{
+    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I}", "id", spec->id, "command", spec->command,
+                     "args", strings_json(&spec->args), "env", names_json(&spec->env), "cwd",
+                     spec->cwd, "memory_mb", (json_int_t)spec->memory_mb);
+}
+
 static json_t *process_json(const struct process *process)
 {
-    const struct process_spec *spec = &process->spec;
-    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:b, s:I, s:I, s:b, s:i, s:s, s:s}", "id",
-                     spec->id, "command", spec->command, "args", strings_json(&spec->args), "env",
-                     names_json(&spec->env), "cwd", spec->cwd, "memory_mb",
-                     (json_int_t)spec->memory_mb, "keep_id", (json_int_t)process->keep_id,
-                     "running", process->state != PROCESS_ENDED, "started_us",
-                     (json_int_t)process->started_us, "exited_us", (json_int_t)process->exited_us,
-                     "exit_known", process->exit_known, "exit_code", process->exit_code, "cause",
-                     process->cause, "actor", process->actor);
+    json_t *root = record_process_spec(&process->spec);
+    json_t *life = json_pack(
+        "{s:I, s:b, s:I, s:I, s:b, s:i, s:s, s:s}", "keep_id", (json_int_t)process->keep_id,
+        "running", process->state != PROCESS_ENDED, "started_us", (json_int_t)process->started_us,
+        "exited_us", (json_int_t)process->exited_us, "exit_known", process->exit_known, "exit_code",
+        process->exit_code, "cause", process->cause, "actor", process->actor);
+    json_object_update(root, life);
+    json_decref(life);
+    return root;
 }
 
 /* What a successor begins with: commands up to there are not recorded one by one. */

@@ -15,6 +15,9 @@
 #include "core/log.h"
 #include "runtime/internal.h"
 
+#define RECORD_FORMAT (JSON_COMPACT | JSON_ENSURE_ASCII)
+#define RECORD_MARGIN 1024 /* of a process, besides its spec */
+
 struct record_job {
     uv_work_t work;
     struct session *session; /* held */
@@ -126,6 +129,42 @@ static void start(struct session *session, char *text)
     runtime->writing++;
 }
 
+static int too_long(const struct session *session, size_t size, struct error *err)
+{
+    error_set(err, ERROR_LIMIT,
+              "session '%s' has too much to remember for a restart: %zu bytes, at most %u",
+              session->spec.name, size, RECORD_MAX);
+    return error_hint(err, "hand long arguments over in a file of the session");
+}
+
+/* NULL: it cannot be written. The caller frees. */
+static char *make_text(const struct session *session, struct error *err)
+{
+    json_t *record = record_make(session);
+    char *text = json_dumps(record, RECORD_FORMAT);
+    size_t size = text ? strlen(text) : 0;
+    json_decref(record);
+    if (!text)
+        error_set(err, ERROR_INVALID, "session '%s' cannot be written down as JSON",
+                  session->spec.name);
+    if (size < RECORD_MAX)
+        return text;
+    too_long(session, size, err);
+    free(text);
+    return NULL;
+}
+
+int record_room(const struct session *session, const struct process_spec *spec, struct error *err)
+{
+    json_t *record = record_make(session);
+    json_t *more = record_process_spec(spec);
+    size_t size = json_dumpb(record, NULL, 0, RECORD_FORMAT) +
+                  json_dumpb(more, NULL, 0, RECORD_FORMAT) + RECORD_MARGIN;
+    json_decref(record);
+    json_decref(more);
+    return size < RECORD_MAX ? 0 : too_long(session, size, err);
+}
+
 static void run_next(struct session *session)
 {
     if (session->record_writing)
@@ -138,15 +177,11 @@ static void run_next(struct session *session)
     }
     if (!session->record_dirty)
         return;
-    json_t *record = record_make(session);
-    char *text = record ? json_dumps(record, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    if (record)
-        json_decref(record);
+    struct error err = ERROR_INIT;
+    char *text = make_text(session, &err);
     if (text)
         return start(session, text);
-    struct error err;
-    error_set(&err, ERROR_INVALID, "session '%s' cannot be written down as JSON",
-              session->spec.name);
+    log_error(LOG_WARN, "record_failed", &err, LOG_TEXT("session", session->spec.name));
     session->record_dirty = false;
     tell(&session->record_waiters, &err);
 }

@@ -11,8 +11,6 @@
 #include "core/log.h"
 #include "runtime/internal.h"
 
-#define RECORD_MAX (1024u * 1024)
-
 /* --- what comes back with a session ----------------------------------------------------------- */
 
 static struct process *find_kept(struct session *session, uint32_t keep_id)

@@ -25,6 +25,7 @@ void runtime_config_init(struct runtime_config *config)
         .max_managed_processes = 64,
         .max_completed_processes = 256,
         .completed_retention_ms = 300 * 1000,
+        .max_queued_bytes = 256 * 1024 * 1024,
         .output_keep_bytes = 1024 * 1024,
         .session_log_bytes = 16 * 1024 * 1024,
         .outlive_seconds = 60,

@@ -39,6 +39,7 @@ struct runtime_config {
     unsigned max_managed_processes;   /* of all sessions together */
     unsigned max_completed_processes; /* remembered, of all sessions together */
     uint64_t completed_retention_ms;
+    uint64_t max_queued_bytes;  /* of what commands were given and have not taken yet */
     uint64_t output_keep_bytes; /* of each stream in a result: 1 MiB */
     uint64_t session_log_bytes; /* output kept for …/execs/{n}/log, of each session together */
     uint32_t outlive_seconds; /* how long sessions wait for the next boxd; 0: they end with this */

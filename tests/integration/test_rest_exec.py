@@ -368,6 +368,31 @@ def test_stdin_text(shared):
     assert shared.exec("wc -c", stdin="x" * 3_000_000)["stdout"].strip() == "3000000"
 
 
+def test_stdin_of_many_that_wait(start_boxd):
+    """Together they have a ceiling, whatever session they are in; the small ones are not counted."""
+    boxd = start_boxd(config={"limits": {"max_queued_bytes": "4M"}})
+    session, other = boxd.session(), boxd.session()
+    blocker = boxd.client.connection()
+    boxd.client.send(blocker, "POST", f"{session.path}/exec", json={"cmd": "while [ ! -e /tmp/go ]; do sleep 0.02; done"})
+    assert hostview.wait_until(lambda: session.info()["running"] == 1, PATIENCE)
+    large = {"cmd": "wc -c", "stdin": "x" * (3 * MIB)}
+    waiting = boxd.client.connection()
+    boxd.client.send(waiting, "POST", f"{session.path}/exec", json=large)
+    assert hostview.wait_until(lambda: session.info()["running"] == 2, PATIENCE)
+    for body in (large, {"argv": ["true", *["x" * 100000] * 15]}, {"cmd": "true", "env": {"A": "x" * (2 * MIB)}}):
+        error = boxd.post(f"{other.path}/exec", body).error(429, "BoxCapacityExceededError")
+        assert "limits.max_queued_bytes" in error["hint"]
+    assert other.out("wc -c", stdin="x" * 60000) == "60000\n"
+    session.out("touch /tmp/go", concurrent=True)
+    for connection, out in ((blocker, ""), (waiting, f"{3 * MIB}\n")):
+        assert json.loads(connection.getresponse().read())["stdout"] == out
+        connection.close()
+    # Taken by its command, though that goes on; and one alone always goes.
+    with session.stream("cat > /dev/null; echo taken; sleep 1000", stdin="x" * (8 * MIB), timeout_sec=0) as events:
+        assert events.until("stdout")["data"] == "taken\n"
+        assert other.out("wc -c", stdin="x" * (8 * MIB)) == f"{8 * MIB}\n"
+
+
 def test_stdin_that_nobody_reads(shared):
     assert shared.exec("true", stdin="x" * 3_000_000)["exit_code"] == 0
     assert shared.exec("head -c 3", stdin="abcdef" * 500_000)["stdout"] == "abc"

@@ -369,6 +369,23 @@ def test_those_that_are_over_are_forgotten(start_boxd):
     assert hostview.wait_until(lambda: quick.get(f"{other.path}/processes/brief").status == 404, PATIENCE)
 
 
+def test_what_a_restart_could_not_read_is_refused(start_boxd):
+    """Arguments are written down with the session, which would be lost if they were too many."""
+    boxd = start_boxd()
+    session = boxd.session()
+    args = ["-c", "exec sleep 1000", *["x" * 100000] * 15]
+    for process_id in ("a", "b"):
+        session.start("sh", *args, process_id=process_id)
+    body = {"process_id": "c", "command": "sh", "args": args}
+    error = boxd.post(f"{session.path}/processes", body).error(400, "BoxValidationError", "restart")
+    assert "file" in error["hint"]
+    boxd.get(f"{session.path}/processes/c").error(404)
+    boxd.restart()
+    assert boxd.names() == [session.name]
+    assert {name: session.process(name)["status"] for name in "ab"} == {"a": "running", "b": "running"}
+    assert session.process("b")["args"] == args
+
+
 def test_those_that_were_over_before_a_restart_are_forgotten(start_boxd):
     boxd = start_boxd()
     session = boxd.session()

@@ -280,6 +280,15 @@ def test_odd_names(daemon, name):
 # --- listed -----------------------------------------------------------------------------------
 
 
+def test_names_of_its_own(daemon):
+    """What ends all sessions passes over boxd's trials, so nobody else may be called like them."""
+    name = "boxd-readiness-mine"
+    for path, body in (("/v1/sessions", {"session_id": name}), ("/v1/exec", {"session_id": name, "cmd": "true"}),
+                       (f"/v1/sessions/{name}/exec", {"cmd": "true", "spec": {}})):
+        daemon.post(path, body).error(400, "BoxValidationError", "session_id", "boxd's own")
+    daemon.get(f"/v1/sessions/{name}").error(404)
+
+
 def test_list_pages_and_filters(daemon):
     prefix = unique("page-")
     names = [f"{prefix}-{i}" for i in range(7)]

@@ -196,6 +196,12 @@ def test_socket_is_gone_after_a_configuration(start_boxd):
     assert not boxd.socket.exists()
 
 
+def test_names_of_its_own(daemon):
+    for action in ("box_create_session", "box_exec"):
+        data = {"session_id": "boxd-readiness-mine", "cmd": "true"}
+        rpc.call(daemon, action, data).failed("BoxValidationError", "session_id", "boxd's own")
+
+
 # --- frames -----------------------------------------------------------------------------------
 
 

@@ -852,14 +852,18 @@ static void test_exec_unsaved(void **state)
     struct in_one_go go = {0};
     struct plug plug;
     int good = f->runtime->records_fd;
+    struct session_spec spec = spec_named("unsaved");
+    set_text(&spec.image, "slow");
+    go.ran.execution = runtime_exec(f->runtime, &spec, &request, on_go_opened, &quiet_events, &go);
+    struct session *session = NULL;
+    spin_until(f, (session = runtime_find_session(f->runtime, "unsaved")) && session->backend);
+    /* That it would be is on record; that it is will not be. */
     plug_pool(f, &plug);
     f->runtime->records_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct session_spec spec = spec_named("unsaved");
-    go.ran.execution = runtime_exec(f->runtime, &spec, &request, on_go_opened, &quiet_events, &go);
     spin_until(f, go.ran.done || f->events[RUNTIME_EXEC_STARTED]);
     assert_int_equal(f->events[RUNTIME_EXEC_STARTED], on_disk);
     unplug_pool(f, &plug);
-    spin_until(f, go.ran.done && !runtime_find_session(f->runtime, "unsaved"));
+    spin_until(f, go.ran.done && f->runtime->table.count == 0);
     assert_int_equal(f->events[RUNTIME_SESSION_CREATED], on_disk);
     assert_int_equal(f->events[RUNTIME_SESSION_LOST], on_disk);
     close(f->runtime->records_fd);

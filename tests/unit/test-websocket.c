@@ -590,6 +590,41 @@ static void test_close_by_server(void **state)
     fixture_free(fx);
 }
 
+static void on_over(uv_timer_t *timer)
+{
+    timer->data = NULL;
+}
+
+/* The server has said good-bye behind much that was not read yet. Who reads slowly has it all: the
+   two seconds after which others are cut off count from when it is sent. */
+static void test_close_behind_much(void **state)
+{
+    (void)state;
+    struct fixture *fx = fixture_new(NULL);
+    struct peer *peer = peer_open(fx);
+    static char block[65536];
+    uv_timer_t nap;
+    size_t total = 0;
+    size_t got = 0;
+    bool more = true;
+    while (more && total < 64 * sizeof block) {
+        more = websocket_send(fx->ws, false, block, sizeof block);
+        total += 10 + sizeof block;
+    }
+    assert_false(more);
+    websocket_close(fx->ws, WEBSOCKET_NORMAL, NULL);
+    total += 4;
+    uv_timer_init(&fx->loop, &nap);
+    nap.data = fx;
+    uv_timer_start(&nap, on_over, 2500, 0);
+    until(fx, !nap.data);
+    uv_close((uv_handle_t *)&nap, NULL);
+    until(fx, (peer->size = 0, peer_read(peer), got += peer->size, peer->eof || got >= total));
+    assert_int_equal(got, total);
+    peer_free(peer);
+    fixture_free(fx);
+}
+
 static void test_pause(void **state)
 {
     (void)state;
@@ -915,6 +950,7 @@ int main(void)
         cmocka_unit_test(test_closings),
         cmocka_unit_test(test_exchanges),
         cmocka_unit_test(test_close_by_server),
+        cmocka_unit_test(test_close_behind_much),
         cmocka_unit_test(test_pause),
         cmocka_unit_test(test_backpressure),
         cmocka_unit_test(test_ping_flood),
