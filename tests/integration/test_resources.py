@@ -231,7 +231,7 @@ def test_33_workspace_by_directories_and_links(root_box):
 def test_33_quota_for_an_ordinary_user(user_box):
     """Refused with the reason and what to do, rather than left out."""
     result = user_box.run("--workspace-quota", "16M", "--", "true").failed()
-    assert "ordinary user" in result.err and "--tmp-size" in result.err
+    assert "ordinary user" in result.err and "leave the quota out" in result.err
 
 
 def test_33_quota_on_a_mounted_directory(root_box):
