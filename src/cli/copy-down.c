@@ -126,8 +126,10 @@ static int get_entries(struct copy *copy, const char *source, const char *name, 
     if (client_get(copy->client, where, &answer, err) < 0)
         return copy_wrap(source, err);
     const json_t *entries = json_object_get(answer, "entries");
-    if (json_is_true(json_object_get(answer, "truncated")))
-        return error_set(err, ERROR_LIMIT, "'%.200s' has more entries than boxd lists", source);
+    if (json_is_true(json_object_get(answer, "truncated"))) {
+        error_set(err, ERROR_LIMIT, "'%.200s' has more entries than boxd lists", source);
+        return error_hint(err, "pack it in the session with tar, and copy the archive");
+    }
     for (size_t i = 0; i < json_array_size(entries); i++) {
         if (get_entry(copy, json_array_get(entries, i), source, name, dir, err) < 0)
             return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* boxd, the daemon: the order in which things begin. See confine.c for why it is this one. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define READY_AHEAD  4 /* sessions that the spawner is prepared for */
 #define FILES_WANTED (1u << 20)
 #define FILES_NEEDED (1u << 16)
+#define LARGE_BYTES  (1 << 20) /* of a block of memory */
 
 static int complain(const struct error *err)
 {
@@ -138,6 +140,18 @@ static int start(struct daemon *daemon, struct error *err)
     return daemon_open(daemon, sock, &native, err);
 }
 
+/* Large blocks are bodies, input and output: they come and go, and what lies behind one that is
+   gone would keep its memory from the system. So they have mappings of their own; left to itself,
+   the C library stops doing that once it has seen a few. The rest is too little to be given back
+   each time. */
+static void give_memory_back(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 8 * LARGE_BYTES);
+#endif
+}
+
 static int run(const struct options *options, struct config *config,
                const struct config_problems *problems)
 {
@@ -152,6 +166,7 @@ static int run(const struct options *options, struct config *config,
         log_error(LOG_ERROR, "cannot_start", &err);
         return 1;
     }
+    give_memory_back();
     return daemon_run(&daemon);
 }
 

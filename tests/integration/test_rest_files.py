@@ -201,6 +201,13 @@ def test_list_of_many(session):
     session.out("mkdir many; cd many; seq -f f%05.0f 1 5000 | xargs touch")
     entries = session.client.get(session.file("/workspace/many") + "?list").ok()["entries"]
     assert [entry["name"] for entry in entries] == [f"f{i:05d}" for i in range(1, 5001)]
+    session.out("cd many; seq -f f%05.0f 5001 20000 | xargs touch")
+    whole = session.client.get(session.file("/workspace/many") + "?list").ok()
+    assert len(whole["entries"]) == 20000 and "truncated" not in whole
+    session.out("touch many/more")
+    part = session.client.get(session.file("/workspace/many") + "?list").ok()
+    names = [entry["name"] for entry in part["entries"]]
+    assert part["truncated"] is True and len(set(names)) == 20000 and names == sorted(names)
 
 
 def test_mkdir(shared):

@@ -555,6 +555,43 @@ static void test_exec(void **state)
     assert_int_equal(stats.exec.count, 5);
 }
 
+/* What commands were given is counted until they have taken it, or will not. */
+static void test_exec_queued_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct session *session = open_named(f, "s");
+    struct runtime_config config = f->config;
+    static char input[200000];
+    struct exec_request request = {.command = "cat", .input = input, .input_size = sizeof input};
+    struct ran blocker = {.f = f}, first = {.f = f}, second = {.f = f};
+    struct ran small = {.f = f}, last = {.f = f};
+    config.max_queued_bytes = 300000;
+    runtime_reconfigure(f->runtime, &config);
+    begin(&blocker, session, "hang", false);
+    spin_until(f, blocker.started);
+    first.execution = session_exec(session, &request, &quiet_events, &first);
+    assert_in_range(f->runtime->queued_bytes, sizeof input, sizeof input + 100);
+    second.execution = session_exec(session, &request, &quiet_events, &second);
+    spin_until(f, second.done);
+    assert_int_equal(second.err.code, ERROR_CAPACITY);
+    request.input_size = 60000;
+    small.execution = session_exec(session, &request, &quiet_events, &small);
+    execution_cancel(first.execution);
+    assert_int_equal(f->runtime->queued_bytes, 0);
+    request.input_size = sizeof input;
+    second = (struct ran){.f = f};
+    second.execution = session_exec(session, &request, &quiet_events, &second);
+    execution_cancel(blocker.execution);
+    spin_until(f, small.done && second.done);
+    assert_int_equal(small.output_bytes, 60000);
+    assert_int_equal(second.output_bytes, sizeof input);
+    memset(input, 'x', sizeof input - 1);
+    begin(&last, session, input, false);
+    assert_int_equal(f->runtime->queued_bytes, sizeof input - 1);
+    spin_until(f, last.done);
+    assert_int_equal(f->runtime->queued_bytes, 0);
+}
+
 static void test_environment(void **state)
 {
     (void)state;
@@ -2581,6 +2618,7 @@ int main(void)
         CASE(test_lanes_and_queue),
         CASE(test_timeout),
         CASE(test_input),
+        CASE(test_exec_queued_bytes),
         CASE(test_output_clipped_and_streamed),
         CASE(test_background_child),
         CASE(test_cancel_everywhere),
