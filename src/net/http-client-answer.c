@@ -170,7 +170,29 @@ int http_client_fd(const struct http_client *client)
     return client->fd;
 }
 
+/* Of a chunk's end, which lies between what it held and the next one, nothing can be read. */
+static bool has_chunked_piece(const struct http_client *client)
+{
+    struct http_chunked probe = client->chunks;
+    const char *piece;
+    size_t piece_size = 0;
+    for (size_t at = client->in_start; at < client->in_end;) {
+        ssize_t taken =
+            http_chunked_feed(&probe, client->in + at, client->in_end - at, &piece, &piece_size);
+        if (taken < 0 || piece_size > 0 || probe.done)
+            return true;
+        if (taken == 0)
+            break;
+        at += (size_t)taken;
+    }
+    return false;
+}
+
 bool http_client_buffered(const struct http_client *client)
 {
-    return client->in_start < client->in_end || client->eof || client->body == CLIENT_BODY_NONE;
+    if (client->eof || client->body == CLIENT_BODY_NONE)
+        return true;
+    if (client->body == CLIENT_BODY_CHUNKED)
+        return has_chunked_piece(client);
+    return client->in_start < client->in_end;
 }

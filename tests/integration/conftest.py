@@ -14,6 +14,7 @@ ordinary user, who can only run that half.
 import json
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
@@ -128,8 +129,9 @@ class Live:
         seen = b""
         deadline = time.monotonic() + PATIENCE
         while wanted not in seen:
-            assert time.monotonic() < deadline, f"no {wanted!r}: {seen!r}"
-            byte = self.process.stdout.read(1)
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.process.stdout], [], [], left)[0], f"no {wanted!r}: {seen!r}"
+            byte = os.read(self.process.stdout.fileno(), 1)
             if not byte:
                 pytest.fail(f"ended early: {seen!r} {self.process.stderr.read()!r}")
             seen += byte
