@@ -6,6 +6,7 @@
      native-session.c   init's messages, the end of a session
      native-lane.c      lanes opened, used, closed
      native-marker.c    small files of the host
+     native-store.c     limits on skill stores
      native-describe.c  what the machine can
      native-process.c   the life of a command, until it runs …
      native-running.c   … while it runs …
