@@ -15,16 +15,11 @@ from pathlib import Path
 import conftest  # of the integration tests, and before daemon, which needs it
 import daemon
 import hostview
+from ports import free_port
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = conftest.PATIENCE
 ROOM = {"max_sessions": 1000, "max_managed_processes": 500}
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 class Server:

@@ -20,6 +20,9 @@ from pathlib import Path
 import aiohttp
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from ports import free_port  # noqa: E402
+
 ROOT = HERE.parents[3]
 BUILD = Path(os.environ.get("BOX_BUILD", ROOT / "build")).resolve()
 
@@ -105,9 +108,7 @@ class Python(Side):
         env["LANGBOT_BOX_CONFIG"] = json.dumps(config)
         env["PATH"] = f"{HERE / 'stub'}:{env['PATH']}"
         env["STUB_DOCKER"] = str(containers)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.spawn([Path(sys.executable).with_name("lbp"), "box", "--host", "127.0.0.1", "--ws-control-port", self.port], env)
         self.wait_until(self.is_listening)
 
