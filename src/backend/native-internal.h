@@ -172,9 +172,10 @@ struct native_session {
     const struct backend_session_events *events;
     void *owner;
     enum native_session_state state;
-    unsigned holds;  /* calls under way, handles not closed, processes: freed at 0 */
-    bool told;       /* its last event has been delivered, or nobody wants it */
-    uint32_t number; /* the spawner's; 0: not known yet */
+    uint64_t ready_ns; /* when it was NATIVE_LIVE for the first time; 0: never */
+    unsigned holds;    /* calls under way, handles not closed, processes: freed at 0 */
+    bool told;         /* its last event has been delivered, or nobody wants it */
+    uint32_t number;   /* the spawner's; 0: not known yet */
     char key[SPEC_KEY_MAX];
     char group[SPAWNER_GROUP_MAX];
     uint32_t range;

@@ -191,6 +191,8 @@ static void open_failed(struct native_lane *lane, const struct error *err)
     native_lane_close(lane);
     if (process)
         native_process_fail(process, err);
+    if (lane->session->state == NATIVE_LIVE)
+        native_dispatch(lane->session);
 }
 
 /* The lane's groups come from the spawner, its launcher from init, which is handed the way into
@@ -253,7 +255,9 @@ void native_lane_answered(struct native_session *session, const struct init_lane
     struct error err = ERROR_INIT;
     if (!lane)
         return;
-    lane->asked = false;
+    /* Unless it is the spawner that was asked. */
+    if (lane->sock >= 0 || lane->state == NATIVE_LANE_CLOSED)
+        lane->asked = false;
     if (lane->state != NATIVE_LANE_OPENING || lane->sock < 0) {
         if (session->state == NATIVE_LIVE)
             native_dispatch(session);

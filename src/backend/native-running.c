@@ -9,6 +9,7 @@
 #include "core/fd.h"
 
 #define KILL_AGAIN_MS 20
+#define INIT_MOVES_NS 20000000u
 /* Between the kernel's word (v1) that memory has run out and the kill that follows it. */
 #define MEMORY_KILL_NS 100000000u
 #define MEMORY_LOOK_MS 5
@@ -44,13 +45,23 @@ void native_signal(struct backend_process *base, int number)
         native_send(session_of(process), &message, sizeof message, NULL, 0);
 }
 
+/* Init is born in the groups of the first lane, and leaves them just after it has said that it is
+   ready: to kill that lane before is to kill the session, which others may wait for. */
+static bool spares_init(const struct native_process *process)
+{
+    const struct native_session *session = session_of(process);
+    return session->state == NATIVE_LIVE &&
+           (process->lane->index > 0 || clock_monotonic_ns() - session->ready_ns >= INIT_MOVES_NS);
+}
+
 /* A launcher that was just forked may enter its lane only after the lane was killed. */
 static void on_still_there(uv_timer_t *timer)
 {
     struct native_process *process = timer->data;
     if (!process->lane)
         return;
-    native_lane_kill(process->lane);
+    if (spares_init(process))
+        native_lane_kill(process->lane);
     uv_timer_start(timer, on_still_there, KILL_AGAIN_MS, 0);
 }
 
@@ -78,7 +89,8 @@ void native_kill(struct backend_process *base, bool timed_out)
         cgroup_usage_read(&lane->group, &process->after);
         uv_timer_start(&process->timer, on_still_there, KILL_AGAIN_MS, 0);
     }
-    native_lane_kill(lane);
+    if (!by_lane || spares_init(process))
+        native_lane_kill(lane);
 }
 
 /* --- beyond this process --- */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "backend/native-internal.h"
+#include "core/clock.h"
 #include "core/fd.h"
 
 void native_session_hold(struct native_session *session)
@@ -202,6 +203,7 @@ void native_session_ready(struct native_session *session)
 {
     struct native *native = native_of(session);
     session->state = NATIVE_LIVE;
+    session->ready_ns = session->ready_ns ? session->ready_ns : clock_monotonic_ns();
     uv_timer_stop(&session->timer);
     session->events->ready(session->owner, NULL);
     native_dispatch(session);

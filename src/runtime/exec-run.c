@@ -72,7 +72,9 @@ static void on_started(void *owner, int terminal, const struct error *err)
         return;
     execution->state = EXEC_RUNNING;
     arm(execution);
+    execution_uncount_taken(execution);
     session_announce(execution->session);
+    execution->announced = true;
     runtime_emit(execution->runtime, RUNTIME_EXEC_STARTED, execution->session->spec.name, NULL,
                  execution->number, -1, NULL);
     execution_tell_started(execution);
@@ -166,7 +168,8 @@ static void account(struct execution *execution)
         known = false;
     stats_outcome(runtime, known ? outcome : NULL, execution->cancelled);
     histogram_add(&runtime->stats.exec, (uv_hrtime() - execution->began_ns) / 1000);
-    runtime_emit_exited(runtime, name, execution->number, known ? outcome : NULL);
+    if (execution->announced)
+        runtime_emit_exited(runtime, name, execution->number, known ? outcome : NULL);
     if (known && strcmp(outcome->cause, "oom") == 0)
         runtime_emit(runtime, RUNTIME_OOM, name, NULL, execution->number, -1, "oom");
     cleanup_free char *text = command_text(execution);

@@ -78,6 +78,15 @@ void execution_uncount(struct execution *execution)
     execution->queued_bytes = 0;
 }
 
+void execution_uncount_taken(struct execution *execution)
+{
+    size_t left = execution->input_size - execution->input_sent;
+    if (execution->queued_bytes <= left)
+        return;
+    execution->runtime->queued_bytes -= execution->queued_bytes - left;
+    execution->queued_bytes = left;
+}
+
 static int copy_request(struct execution *execution, const struct exec_request *request,
                         struct error *err)
 {

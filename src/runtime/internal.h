@@ -371,7 +371,8 @@ struct execution {
     char actor[ACTOR_SIZE];
     enum exec_state state;
     bool concurrent, cancelled, paused, told_started;
-    bool timed; /* the alarm is set */
+    bool announced; /* that it has started, to those who listen to events */
+    bool timed;     /* the alarm is set */
     unsigned number;
 
     struct strings argv, env;
@@ -397,6 +398,8 @@ struct execution *execution_new(struct runtime *runtime, const struct exec_reque
                                 const struct exec_events *events, void *owner);
 /* What it was given is no longer held. */
 void execution_uncount(struct execution *execution);
+/* It runs: its arguments and environment are the process's own now. */
+void execution_uncount_taken(struct execution *execution);
 void execution_place(struct execution *execution, struct session *session);
 void execution_unplace(struct execution *execution); /* out of a session that never came up */
 void execution_fail(struct execution *execution, const struct error *err);

@@ -165,8 +165,9 @@ int spawner_try_namespaces(struct error *err)
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     int errnum = pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    /* There may be room for more in a moment, unless there never is. */
-    bool for_good = errnum != 0 && (errnum != ENOSPC || allows_none());
+    /* Of all else there may be more in a moment. */
+    bool for_good = errnum == EPERM || errnum == ENOSYS || errnum == EINVAL ||
+                    (errnum == ENOSPC && allows_none());
     return for_good ? explain_clone(errnum, err) : 0;
 }
 

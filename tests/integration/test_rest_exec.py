@@ -765,3 +765,18 @@ def test_a_dying_session_is_not_used_again(daemon):
     assert not early
     again = session.client.post("/v1/sessions", {"session_id": session.name}).ok(201)
     assert again["backend_session_id"] != known
+
+
+def test_who_leaves_early_takes_no_session_along(daemon):
+    """Two ask for the same new session; the first leaves while it is being made. Its command goes, the session stays."""
+    for number in range(40):
+        name = unique()
+        body = {"session_id": name, "cmd": "echo mine"}
+        leaving = daemon.client.connection()
+        daemon.client.send(leaving, "POST", "/v1/exec", json={**body, "cmd": "sleep 1000"})
+        with ThreadPoolExecutor(1) as pool:
+            staying = pool.submit(daemon.post, "/v1/exec", {**body, "concurrent": True})
+            time.sleep(number % 8 / 1000)
+            leaving.close()
+            assert staying.result().ok()["stdout"] == "mine\n", number
+        daemon.delete(f"/v1/sessions/{name}").ok()
