@@ -771,7 +771,7 @@ def test_who_leaves_early_takes_no_session_along(daemon):
     """Two ask for the same new session; the first leaves while it is being made. Its command goes, the session stays."""
     for number in range(40):
         name = unique()
-        body = {"session_id": name, "cmd": "echo mine"}
+        body = {"session_id": name, "cmd": "echo mine", "memory_mb": 200 + number}  # none was made ahead
         leaving = daemon.client.connection()
         daemon.client.send(leaving, "POST", "/v1/exec", json={**body, "cmd": "sleep 1000"})
         with ThreadPoolExecutor(1) as pool:
