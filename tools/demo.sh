@@ -19,9 +19,10 @@ fi
 
 "$build/boxd" &
 daemon=$!
-# ^C reaches boxd by itself, from the terminal; a plain kill is passed on.
-trap 'kill -INT "$daemon" 2>/dev/null || true; wait "$daemon" || true' EXIT
-trap 'exit 130' INT
+# ^C reaches boxd by itself, from the terminal, and a second one would hurry it; a plain kill is passed on.
+interrupted=
+trap '[[ $interrupted ]] || kill -INT "$daemon" 2>/dev/null || true; wait "$daemon" || true' EXIT
+trap 'interrupted=yes; exit 130' INT
 trap 'exit 143' TERM
 
 for _ in {1..100}; do
