@@ -172,13 +172,13 @@ const char *nearest_word(const char *word, const char *const *candidates, size_t
         return NULL;
     /* One slip in each three letters; and of a single letter nothing would be left. */
     size_t slips = length < 6 ? 1 : length / 3;
-    size_t best_distance = length < 2 ? 0 : slips + 1;
+    size_t best_distance = length < 2 ? 1 : slips + 1;
     for (size_t i = 0; i < count; i++) {
         if (other && strcmp(candidates[i], other) == 0)
             return candidates[i];
         size_t distance = edit_distance(word, candidates[i]);
         /* The beginning of a word is as good as a slip in it. */
-        if (length >= PREFIX_MIN && strncmp(word, candidates[i], length) == 0)
+        if (distance > 1 && length >= PREFIX_MIN && strncmp(word, candidates[i], length) == 0)
             distance = 1;
         if (distance < best_distance) {
             best = candidates[i];
