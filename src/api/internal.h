@@ -122,6 +122,8 @@ void later_begin(struct later *later, struct api *api, struct http_request *req,
                  void (*release)(struct later *later));
 /* The thing is there. True: the client too, and is to be answered. False: it is all over. */
 bool later_due(struct later *later);
+/* The same; a client that is there is told of an error, and then it is all over, too. */
+bool later_good(struct later *later, const struct error *err);
 
 /* One with nothing around it but names, each of which may be NULL. */
 struct named_later {

@@ -85,6 +85,15 @@ bool later_due(struct later *later)
     return false;
 }
 
+bool later_good(struct later *later, const struct error *err)
+{
+    if (!later_due(later))
+        return false;
+    if (err)
+        reply_error(later->api, later->req, err);
+    return !err;
+}
+
 static void named_free(struct later *later)
 {
     struct named_later *named = (struct named_later *)later;

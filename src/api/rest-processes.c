@@ -6,12 +6,8 @@
 static void on_started(void *data, struct process *process, const struct error *err)
 {
     struct named_later *named = data;
-    if (!later_due(&named->later))
+    if (!later_good(&named->later, err))
         return;
-    if (err) {
-        reply_error(named->later.api, named->later.req, err);
-        return;
-    }
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
     out_process(&out, NULL, named->session, process, false);
     reply_json(named->later.req, 201, &out);
@@ -71,11 +67,7 @@ void rest_get_process(struct call *call)
 static void on_stopped(void *data, const struct error *err)
 {
     struct named_later *named = data;
-    if (!later_due(&named->later))
-        return;
-    if (err)
-        reply_error(named->later.api, named->later.req, err);
-    else
+    if (later_good(&named->later, err))
         reply_word(named->later.req, "stopped", named->name);
 }
 

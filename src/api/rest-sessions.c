@@ -124,13 +124,8 @@ void rest_get_session(struct call *call)
 static void on_deleted(void *data, const struct error *err)
 {
     struct named_later *named = data;
-    if (!later_due(&named->later))
-        return;
-    if (err) {
-        reply_error(named->later.api, named->later.req, err);
-        return;
-    }
-    reply_word(named->later.req, "deleted", named->session);
+    if (later_good(&named->later, err))
+        reply_word(named->later.req, "deleted", named->session);
 }
 
 void rest_delete_session(struct call *call)
@@ -162,12 +157,8 @@ static void out_usage(struct json_out *out, const char *name, const struct backe
 static void on_usage(void *data, const struct backend_usage *usage, const struct error *err)
 {
     struct named_later *named = data;
-    if (!later_due(&named->later))
+    if (!later_good(&named->later, err))
         return;
-    if (err) {
-        reply_error(named->later.api, named->later.req, err);
-        return;
-    }
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
     out_open(&out, NULL, '{');
     out_usage(&out, named->session, usage);

@@ -66,12 +66,8 @@ void rest_status(struct call *call)
 static void on_described(void *data, const json_t *described, const struct error *err)
 {
     struct named_later *named = data;
-    if (!later_due(&named->later))
+    if (!later_good(&named->later, err))
         return;
-    if (err) {
-        reply_error(named->later.api, named->later.req, err);
-        return;
-    }
     cleanup_json_out struct json_out out = JSON_OUT_INIT;
     out_open(&out, NULL, '{');
     out_text(&out, "version", named->later.api->config.version);

@@ -4,8 +4,8 @@
 #include "backend/native-internal.h"
 #include "core/json.h"
 
-struct question {
-    struct native *native;
+struct native_curious {
+    struct native_curious *next;
     void (*done)(void *data, const json_t *described, const struct error *err);
     void *data;
 };
@@ -27,28 +27,35 @@ static json_t *describe(const struct native *native, const struct spawner_reply 
         network ? NULL : machine->message, "survives_restart", 1);
 }
 
+/* All who have asked meanwhile have their answer by this one. */
 static void on_machine(void *data, const struct spawner_reply *reply, int *fds, size_t count)
 {
-    struct question *question = data;
+    struct native *native = data;
     struct error err = ERROR_INIT;
     (void)fds;
     (void)count;
-    if (spawner_answered(reply, &err) < 0) {
-        question->done(question->data, NULL, &err);
-    } else {
-        cleanup_json json_t *described = describe(question->native, reply);
-        question->done(question->data, described, NULL);
+    bool failed = spawner_answered(reply, &err) < 0;
+    cleanup_json json_t *described = failed ? NULL : describe(native, reply);
+    struct native_curious *curious = native->curious;
+    native->curious = NULL;
+    while (curious) {
+        struct native_curious *next = curious->next;
+        curious->done(curious->data, described, failed ? &err : NULL);
+        free(curious);
+        curious = next;
     }
-    free(question);
 }
 
+/* To find out takes the spawner a process each time: it is asked once for all who wait. */
 void native_describe(struct backend *backend,
                      void (*done)(void *data, const json_t *described, const struct error *err),
                      void *data)
 {
     struct native *native = (struct native *)backend;
     const struct spawner_request request = {.type = SPAWNER_MACHINE};
-    struct question *question = xcalloc(1, sizeof *question);
-    *question = (struct question){.native = native, .done = done, .data = data};
-    native_call(native, &request, sizeof request, on_machine, question);
+    struct native_curious *curious = xmalloc(sizeof *curious);
+    *curious = (struct native_curious){native->curious, done, data};
+    native->curious = curious;
+    if (!curious->next)
+        native_call(native, &request, sizeof request, on_machine, native);
 }

@@ -64,8 +64,9 @@ struct native {
     uv_poll_t poll;
     bool writing; /* the socket was full */
     bool gone;
-    char reason[ERROR_TEXT_MAX]; /* why no sessions can be made; "": they can */
-    enum cgroup_version cgroup;  /* that holds all limits of sessions, as the spawner says */
+    char reason[ERROR_TEXT_MAX];    /* why no sessions can be made; "": they can */
+    struct native_curious *curious; /* who waits to be told what the machine can */
+    enum cgroup_version cgroup;     /* that holds all limits of sessions, as the spawner says */
     uint32_t next_tag;
     struct call_list unsent;
     struct call_list unanswered;

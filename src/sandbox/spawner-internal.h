@@ -76,7 +76,9 @@ struct spawner {
     unsigned next_base; /* the oldest, replaced next */
     struct spawned *sessions;
     uint32_t next_number;
-    bool unreaped; /* children may have ended of whom no signal told */
+    bool unreaped;          /* children may have ended of whom no signal told */
+    pid_t answering;        /* a child that answers a request in our place; 0: none */
+    uint32_t answering_tag; /* of that request */
     uint32_t range_hint;
     struct spawned *borrowers[NETNS_LENT_MAX];
     unsigned next_borrower;
@@ -94,6 +96,8 @@ void spawner_reply_error(struct spawner_reply *reply, const struct error *err);
 /* Sends and closes the descriptors. */
 void spawner_send(struct spawner *spawner, const struct spawner_reply *reply, int *fds,
                   size_t count);
+/* It has ended, and unless all went well nobody has answered. */
+void spawner_answered_beside(struct spawner *spawner, int status);
 struct spawned *spawned_find(struct spawner *spawner, uint32_t number);
 void spawned_kill(const struct spawned *session);
 /* Forgets it; init has been reaped. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/fd.h"
@@ -14,6 +15,8 @@
 #include "sandbox/roots.h"
 #include "sandbox/spawner-internal.h"
 #include "sandbox/syscalls.h"
+
+#define ANSWER_SEC 10
 
 struct spawned *spawned_find(struct spawner *spawner, uint32_t number)
 {
@@ -229,19 +232,48 @@ static struct spawner_reply machine_reply(const struct spawner *spawner,
     return reply;
 }
 
+static _Noreturn void answer_machine(struct spawner *spawner, const struct spawner_request *request)
+{
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+    alarm(ANSWER_SEC);
+    struct spawner_reply reply = machine_reply(spawner, request);
+    spawner_send(spawner, &reply, NULL, 0);
+    _exit(0);
+}
+
+void spawner_answered_beside(struct spawner *spawner, int status)
+{
+    struct error err = ERROR_INIT;
+    struct spawner_reply reply = {
+        .type = SPAWNER_REPLY, .request = SPAWNER_MACHINE, .tag = spawner->answering_tag};
+    spawner->answering = 0;
+    if (status == 0)
+        return;
+    error_set(&err, ERROR_SYSTEM, "what this machine can do could not be found out");
+    spawner_reply_error(&reply, &err);
+    spawner_send(spawner, &reply, NULL, 0);
+}
+
 /* Answered by a process of its own: the library that it takes to find out about the network is
-   nothing to be copied into each session that is made from here. */
+   nothing to be copied into each session that is made from here. There is one at a time: a caller
+   who asks again has its answer, and what gave it ends in this moment. */
 static void do_machine(struct spawner *spawner, const struct spawner_request *request)
 {
     struct error err = ERROR_INIT;
+    int status;
+    if (spawner->answering && waitpid(spawner->answering, &status, 0) > 0)
+        spawner_answered_beside(spawner, status);
     pid_t pid = fork();
-    if (pid == 0) {
-        struct spawner_reply reply = machine_reply(spawner, request);
-        spawner_send(spawner, &reply, NULL, 0);
-        _exit(0);
-    }
-    if (pid > 0)
+    if (pid == 0)
+        answer_machine(spawner, request);
+    if (pid > 0) {
+        spawner->answering = pid;
+        spawner->answering_tag = request->tag;
         return;
+    }
     struct spawner_reply reply = spawner_reply_to(request);
     error_errno(&err, errno, "cannot fork");
     spawner_reply_error(&reply, &err);

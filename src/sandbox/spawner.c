@@ -56,8 +56,10 @@ static struct spawned *find_child(struct spawner *spawner, pid_t pid)
     return session;
 }
 
-static void child_ended(struct spawner *spawner, pid_t pid)
+static void child_ended(struct spawner *spawner, pid_t pid, int status)
 {
+    if (pid == spawner->answering)
+        return spawner_answered_beside(spawner, status);
     struct spawned *session = find_child(spawner, pid);
     if (session)
         session_ended(spawner, session);
@@ -71,8 +73,9 @@ static void reap_signalled(struct spawner *spawner, int children)
     struct signalfd_siginfo info;
     while (read(children, &info, sizeof info) == sizeof info) {
         pid_t pid = (pid_t)info.ssi_pid;
-        if (pid > 0 && waitpid(pid, NULL, WNOHANG) == pid)
-            child_ended(spawner, pid);
+        int status;
+        if (pid > 0 && waitpid(pid, &status, WNOHANG) == pid)
+            child_ended(spawner, pid, status);
     }
     spawner->unreaped = true;
 }
@@ -80,11 +83,12 @@ static void reap_signalled(struct spawner *spawner, int children)
 static bool reap_rest(struct spawner *spawner)
 {
     pid_t pid;
+    int status;
     if (!spawner->unreaped)
         return false;
     spawner->unreaped = false;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-        child_ended(spawner, pid);
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        child_ended(spawner, pid, status);
     return true;
 }
 

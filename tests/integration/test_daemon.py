@@ -10,6 +10,7 @@ import stat
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -801,6 +802,17 @@ def test_capabilities(daemon):
     assert native["network"]["available"] or native["network"]["reason"]
     if network.status == 201:
         daemon.delete(f"/v1/sessions/{network.json['session_id']}").ok()
+
+
+def test_capabilities_for_many(daemon):
+    """It takes a process of the spawner's to find out: one, for however many ask; and again and again."""
+    with ThreadPoolExecutor(16) as pool:
+        for answer in pool.map(lambda _: daemon.get("/v1/capabilities"), range(100)):
+            assert answer.ok()["backends"]["native"]["available"] is True
+    for _ in range(20):
+        daemon.get("/v1/capabilities").ok()
+    assert hostview.wait_until(lambda: [hostview.alive(pid) for pid in hostview.children(daemon.spawner())].count(False) == 0,
+                               PATIENCE), "a child of the spawner's was not waited for"
 
 
 METRICS = {
