@@ -10,10 +10,15 @@ struct native_curious {
     void *data;
 };
 
+const char *native_cgroup_name(uint32_t version)
+{
+    static const char *const names[CGROUP_VERSION_MAX] = {
+        [CGROUP_NONE] = "none", [CGROUP_V1] = "v1", [CGROUP_V2] = "v2"};
+    return names[version < CGROUP_VERSION_MAX ? version : CGROUP_NONE];
+}
+
 static json_t *describe(const struct native *native, const struct spawner_reply *machine)
 {
-    static const char *const cgroups[CGROUP_VERSION_MAX] = {
-        [CGROUP_NONE] = "none", [CGROUP_V1] = "v1", [CGROUP_V2] = "v2"};
     uint32_t can = machine->can;
     bool network = can & SPAWNER_CAN_NETWORK;
     return json_pack(
@@ -21,10 +26,9 @@ static json_t *describe(const struct native *native, const struct spawner_reply 
         "name", "native", "available", native->reason[0] == '\0', "namespaces", "user", "mount",
         "pid", "net", "ipc", "uts", "cgroup", "seccomp", 1, "no_new_privileges", 1, "ids",
         can & SPAWNER_CAN_RANGES ? "a range for each session" : "the user's own", "cgroups",
-        cgroups[machine->cgroup < CGROUP_VERSION_MAX ? machine->cgroup : CGROUP_NONE], "limits",
-        "memory", (can & SPAWNER_CAN_MEMORY) != 0, "cpu", (can & SPAWNER_CAN_CPU) != 0, "pids",
-        (can & SPAWNER_CAN_PIDS) != 0, "network", "available", network, "reason",
-        network ? NULL : machine->message, "survives_restart", 1);
+        native_cgroup_name(machine->cgroup), "limits", "memory", (can & SPAWNER_CAN_MEMORY) != 0,
+        "cpu", (can & SPAWNER_CAN_CPU) != 0, "pids", (can & SPAWNER_CAN_PIDS) != 0, "network",
+        "available", network, "reason", network ? NULL : machine->message, "survives_restart", 1);
 }
 
 /* All who have asked meanwhile have their answer by this one. */

@@ -106,6 +106,7 @@ void native_calls_fail(struct native *native);
 /* native-marker.c: as backend.h has it. */
 void native_store(struct backend *backend, const struct backend_bound *bound, backend_done done,
                   void *data);
+const char *native_cgroup_name(uint32_t version); /* enum cgroup_version, also of a stranger's */
 void native_describe(struct backend *backend,
                      void (*done)(void *data, const json_t *described, const struct error *err),
                      void *data);

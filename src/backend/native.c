@@ -416,9 +416,7 @@ static const char *native_unavailable(struct backend *backend)
 /* As the spawner sees it, whose groups they are: the front may see none. */
 static const char *native_cgroup_kind(struct backend *backend)
 {
-    static const char *const names[CGROUP_VERSION_MAX] = {
-        [CGROUP_NONE] = "none", [CGROUP_V1] = "v1", [CGROUP_V2] = "v2"};
-    return names[((const struct native *)backend)->cgroup];
+    return native_cgroup_name(((const struct native *)backend)->cgroup);
 }
 
 static void on_closed(uv_handle_t *handle)
